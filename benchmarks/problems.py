@@ -16,7 +16,7 @@ def referee(model: Any, X: np.ndarray, y: np.ndarray, tasks: np.ndarray | None =
     plan = model.specification().plan(data)
     grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
     problem, units = plan.problem(grams), plan.units
-    return lambda B: units.restore_evaluation(problem.evaluate(units.weights(B), tol=1e-8)).primal
+    return lambda B: units.restore(problem.evaluate(units.weights(B), tol=1e-8)).primal
 
 
 def polynomial_stack(X: np.ndarray, degrees: Sequence[int]) -> np.ndarray:

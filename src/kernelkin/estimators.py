@@ -17,22 +17,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from .data import (
-    Queries,
-    Table,
-    TaskData,
-    as_array,
-    check_lengths,
-    check_precomputed_queries,
-    listing,
-    missing,
-    plain,
-    read_queries,
-    read_rows,
-    read_training,
-    settle_tiny_tasks,
-    tiny_tasks,
-)
+from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
+from .data.checks import check_precomputed_queries, read_rows
+from .data.forms import Queries, TaskData, read_queries, read_training, settle_tiny_tasks, tiny_tasks
 from .engines import (
     Engine,
     SingleThreadedBLAS,
@@ -44,11 +31,11 @@ from .engines import (
 )
 from .exceptions import warn_user
 from .facts import with_facts
-from .kernels import is_precomputed
+from .kernels.families import is_precomputed
 from .memory import check_memory
 
 if TYPE_CHECKING:
-    from .report import Report
+    from .report.report import Report
 
 # Attributes that are set while the data are read, before the fit.
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
@@ -166,8 +153,11 @@ class MultiTaskEstimator(ShownEstimator):
 
         Tasks with too few rows are not checked here.
         """
+        rows = read_rows(X)
+        # Sets or checks `n_features_in_` and `feature_names_in_`.
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
         data = read_training(
-            self._columns(X, reset=reset),
+            rows,
             y,
             tasks,
             sample_weight,
@@ -192,8 +182,10 @@ class MultiTaskEstimator(ShownEstimator):
         if precomputed:
             names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
             check_precomputed_queries(X, self.n_features_in_, len(names))
+        rows = read_rows(X)
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
         queries = read_queries(
-            self._columns(X, reset=False),
+            rows,
             tasks,
             known=self.tasks_,
             form=self.data_form_,
@@ -205,12 +197,6 @@ class MultiTaskEstimator(ShownEstimator):
             groupings=getattr(self, "groupings_", ()),
         )
         return queries if device_of(X) is None else replace(queries, device=device_of(X))
-
-    def _columns(self, X: Any, *, reset: bool) -> Any:
-        """Return X as a table or an array; set or check `n_features_in_` and `feature_names_in_`."""
-        rows = read_rows(X)
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
-        return rows
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the positions of tasks that share parts of their functions with other tasks."""
@@ -350,7 +336,7 @@ class MultiTaskEstimator(ShownEstimator):
         report : Report
             Displayed by notebooks.
         """
-        from .report import report_of_fit
+        from .report.report import report_of_fit
 
         return report_of_fit(self, path, X, y, tasks, sharing=sharing, relations=relations, title=title)
 

@@ -1,4 +1,4 @@
-"""The errors and warnings that are ours; everything else is scikit-learn's or Python's own."""
+"""Errors and warnings of kernelkin; all others are from scikit-learn or Python."""
 
 import sys
 import warnings
@@ -7,13 +7,13 @@ __all__ = ["ApproximationWarning", "ClusterError", "CollapseWarning", "GramMemor
 
 
 class ApproximationWarning(UserWarning):
-    """The part that coupled tasks share was approximated, as their rows are too many for an exact one.
+    """The shared part of coupled tasks was approximated, because there are too many rows for an exact one.
 
-    Setting `shared_rank` to a number says that this is wanted, and no warning is shown.
+    Set `shared_rank` to a number to accept the approximation without a warning.
 
     Examples
     --------
-    It can also be made an error, for fits that have to be exact:
+    To turn the warning into an error, for fits that must be exact:
 
     >>> import warnings
     >>> from kernelkin.exceptions import ApproximationWarning
@@ -23,7 +23,7 @@ class ApproximationWarning(UserWarning):
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot do the work of a fit: its scheduler or workers are gone, lack memory, or have another version.
+    """A cluster cannot run a fit: its scheduler or workers are gone, lack memory, or have a different version.
 
     Examples
     --------
@@ -34,11 +34,11 @@ class ClusterError(RuntimeError):
 
 
 class CollapseWarning(UserWarning):
-    """The relationship penalty has put all tasks on one mix of kernels, so the relationship says nothing.
+    """The relationship penalty made all tasks use the same mix of kernels, so the relationship is not informative.
 
     Examples
     --------
-    Where that is known and wanted, it can be silenced:
+    To silence the warning:
 
     >>> import warnings
     >>> from kernelkin import MKMTRLRegressor
@@ -54,7 +54,7 @@ class CollapseWarning(UserWarning):
 
 
 class GramMemoryError(MemoryError):
-    """A fit would need more memory than there is; the message has both numbers, and what to do.
+    """A fit would need more memory than is available; the message gives both numbers and advice.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class GramMemoryError(MemoryError):
 
 
 class ModelFileError(ValueError):
-    """A file is not a saved model, or not one that can be loaded; the message says which, and what to do.
+    """A file is not a saved model or cannot be loaded; the message gives the reason and advice.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class ModelFileError(ValueError):
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into the package, however deep the call has gone since."""
+    """Issue a warning that points to the user's line that called this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("kernelkin", "sklearn"):
         frame, level = frame.f_back, level + 1

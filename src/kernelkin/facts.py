@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .data import listing
+from .data.arrays import listing
 
 # Parameters that do not change the model; kernels are shown elsewhere.
 _SKIPPED = ("kernels", "n_jobs", "engine", "random_state", "callback", "verbose")

@@ -1,6 +1,6 @@
-"""Files that are written completely or not at all, folders of finished results, and keys for these.
+"""Atomic file writing, folders of cached results, and keys for them.
 
-Results are NumPy archives and not joblib's Memory, whose files are pickles: reading a pickle can execute code.
+Results are NumPy archives. joblib's Memory stores pickles, and reading a pickle can execute code.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any, BinaryIO, Self
 import joblib
 import numpy as np
 
-# One block of a file system: a full disk does not even have that.
+# One block of a file system, to detect a full disk.
 _PROBE = bytes(4096)
 _FULL = (ENOSPC, EDQUOT, EFBIG)
-# Code that changes only with a version, so that its name stands for it.
+# Packages whose code changes only with their version, so that names identify it.
 _LIBRARIES = ("builtins", "copyreg", "functools", "kernelkin", "numpy", "scipy", "sklearn")
 
 
 @contextmanager
 def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file that appears when it is complete: readers find the old content or the new one, also after a kill.
+    """Open a file that is replaced only when complete: readers find the old or the new content, even after a kill.
 
-    The new file has the permissions of the one that it replaces, and its owner and group where the system allows; a
-    file that did not exist follows the umask. What is no regular file, such as a pipe, is written to directly. A kill
-    may leave a hidden `.part` file, which nothing reads.
+    The new file keeps the permissions of the old one and, if the system allows, its owner and group; a new file follows
+    the umask. Anything that is not a regular file, such as a pipe, is written to directly. A kill may leave a hidden
+    `.part` file, which is never read.
     """
     # A link stays a link.
     target = Path(os.path.realpath(path))
@@ -41,9 +41,9 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _named(path), open(target, "wb") as file:
             yield file
         return
-    # A short name, since that of the target may be as long as names can be; random, one for each writer.
+    # A short name, because the target's name may have the maximum length; random, so that writers do not collide.
     partial = target.with_name(f".{os.getpid()}-{token_hex(4)}.part")
-    # Private until it has its owner, so that at no time more people can read it than the file it replaces.
+    # Private until its owner is set, so that nobody can read it who could not read the old file.
     mode = 0o600 if target.exists() else 0o666
     try:
         with _named(path, partial):
@@ -66,13 +66,13 @@ def _copy_permissions(target: Path, partial: Path) -> None:
         return
     mode = stat.S_IMODE(known.st_mode)
     if not _give_to(partial, known.st_uid, known.st_gid):
-        # Another group must not get the access that the old one had, only what everybody has.
+        # If the group differs, it must not get the access of the old group.
         mode = mode & ~0o6070 | (mode & 0o007) << 3
     os.chmod(partial, mode)
 
 
 def _give_to(path: Path, user: int, group: int) -> bool:
-    """Set owner and group as far as the system allows -> whether the group is right."""
+    """Set owner and group as far as the system allows; return whether the group is right."""
     if not hasattr(os, "chown"):
         return True
     with suppress(PermissionError):
@@ -88,7 +88,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse, before any work is done, to write where there is no folder, no permission or no space."""
+    """Raise early if a file cannot be written: no folder, no permission or no space."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), os.fspath(path))
@@ -99,7 +99,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 class Folder:
-    """A folder with one file for each finished piece of work. Any number of processes may use it at once."""
+    """A folder with one file for each cached result. Several processes may use it at once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not os.fspath(path):
@@ -107,13 +107,13 @@ class Folder:
         self.path = Path(path)
 
     def prepare(self) -> Self:
-        """Create it, and refuse one that cannot be written to."""
+        """Create the folder; raise if it cannot be written to."""
         self.path.mkdir(parents=True, exist_ok=True)
         _probe(self.path, self.path)
         return self
 
     def read(self, name: str) -> bytes | None:
-        """The content, or None where there is no such file."""
+        """Return the content of a file, or None if it does not exist."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class Folder:
         write_whole(path, content)
 
     def read_arrays(self, name: str) -> dict[str, np.ndarray] | None:
-        """The arrays of a file, or None where there is none or it is damaged: they can be computed again."""
+        """Return the arrays of a file, or None if it does not exist or is damaged."""
         content = self.read(name)
         if content is None:
             return None
@@ -142,9 +142,9 @@ class Folder:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Return a key of hexadecimal digits that depends on data, parameters, estimators and the version of this library.
+    """Return a hexadecimal key that depends on data, parameters, estimators and the version of this library.
 
-    Functions and classes of the user are refused with a ValueError: their code can change while their names do not.
+    Functions and classes of the user raise a ValueError, because their code can change while their names do not.
 
     >>> fingerprint([1, 2.0]) == fingerprint([1, 2.0]), fingerprint([1, 2.0]) == fingerprint([1, 2])
     (True, False)
@@ -156,7 +156,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 class _CodeCheck(pickle.Pickler):
-    """Raises for functions and classes of the user."""
+    """Raise for functions and classes of the user."""
 
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, FunctionType | type) and thing.__module__.partition(".")[0] not in _LIBRARIES:
@@ -168,7 +168,7 @@ class _CodeCheck(pickle.Pickler):
 
 
 def _probe(folder: Path, path: str | os.PathLike[str]) -> None:
-    """Write a block and remove it again; an error names `path`."""
+    """Write a block and remove it; errors name `path`."""
     partial = folder / f".{os.getpid()}-{token_hex(4)}.part"
     try:
         with _named(path, partial), open(partial, "xb") as file:
@@ -181,7 +181,7 @@ def _probe(folder: Path, path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _named(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[None]:
-    """Make errors of writing name the file that the user gave."""
+    """Make write errors name the file that the user gave."""
     try:
         yield
     except OSError as error:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .exceptions import GramMemoryError
-from .paper.grams import GramPlan, batch_bytes
+from .paper.grams.build import GramPlan
 from .paper.grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from .paper.grams.stack import batch_bytes
 
 # The environment variable that limits the memory of a fit, in GiB.
 LIMIT = "KERNELKIN_MEMORY_GIB"
@@ -42,7 +43,12 @@ def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> N
 
     `solved_by` is the name of the learner, or "panel".
     """
-    K, T, stacks = plan.n_kernels, len(plan.machines), plan.stack_bytes
+    K, T = plan.n_kernels, len(plan.machines)
+    stacks = K * plan.itemsize * sum(n * n for n in plan.sizes)
+    if plan.dense:
+        stacks += K * plan.itemsize * sum(plan.sizes) ** 2
+    else:
+        stacks += (plan.itemsize if plan.approximate_rank else 8) * sum(plan.machines) * plan.link_rank
     working = _working_bytes(plan, solved_by, n_jobs)
     if n_folds:
         # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.

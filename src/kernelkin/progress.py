@@ -1,7 +1,7 @@
-"""The one progress display: lines in a log, a bar on a terminal or in a notebook, with the time left.
+"""Progress display: lines in a log, a bar on a terminal or in a notebook, with the time left.
 
-Not tqdm, which knows neither steps of different length nor names that must not steer the terminal, and which stops the
-work when its stream is closed.
+tqdm is not used because it does not support steps of different length, does not escape control characters, and raises
+an error when its stream is closed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from threading import Lock
 from typing import TextIO
 
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
-# Seconds between two drawings of the bar for the same step. A notebook keeps all that was written in its file.
+# Seconds between two updates of the bar for the same step. A notebook file stores every update.
 REDRAW, NOTEBOOK_REDRAW = 0.1, 1.0
 _BAR, _NOTEBOOK_WIDTH = 20, 80
 
 
 class Progress:
-    """Counts the steps of some work and estimates the time left from the durations measured so far.
+    """Count steps and estimate the remaining time from the durations measured so far.
 
-    Either `begin` each step (which finishes the one before it) or `finish` each step, from any thread. A display that
-    cannot be written, such as a closed pipe, is given up; the work goes on.
+    Call either `begin` at the start of each step, which finishes the previous one, or `finish` at the end of each step,
+    from any thread. If the stream cannot be written, such as a closed pipe, the display stops and the work continues.
 
     Parameters
     ----------
     total : int
         Number of steps.
     weights : sequence of `total` float, optional
-        How long the steps take relative to each other; equally long by default.
+        Relative durations of the steps; equal by default.
     stream : text stream, optional
         Where to write; standard error by default.
     clock : callable, in seconds
@@ -56,7 +56,7 @@ class Progress:
         self.total, self.finished, self.cached = total, 0, 0
         self._work = list(accumulate(weights or [1.0] * total, initial=0.0))
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
-        # Front ends of notebooks return to the start of a line, but do not all erase it.
+        # Notebook front ends support carriage returns, but not all can erase a line.
         self._notebook = type(self._stream).__module__.startswith("ipykernel.")
         self._bar = self._notebook or (self._stream is not None and self._stream.isatty())
         self._pause = NOTEBOOK_REDRAW if self._notebook else REDRAW if self._bar else INTERVAL
@@ -71,24 +71,24 @@ class Progress:
         self.clear()
 
     def begin(self, text: str) -> None:
-        """The next step begins; the one before it is finished."""
+        """Begin the next step; the previous one is finished."""
         with self._lock:
             self.finished += self._begun
             self._begun, self._share, self._text = True, 0.0, text
             self._show(text)
 
     def part(self, done: int, of: int, text: str = "part") -> None:
-        """A number of equal parts of the present step are done."""
+        """Report how many of the equal parts of the current step are done."""
         self.share(done / of, f"{text} {done} of {of}")
 
     def share(self, share: float, text: str = "") -> None:
-        """This share of the present step is done, between 0 and 1."""
+        """Report the finished share of the current step, between 0 and 1."""
         with self._lock:
             self._share = share
             self._show(f"{self._text}: {text}" if text else self._text)
 
     def finish(self, text: str = "", *, cached: bool = False) -> None:
-        """A step is finished; a cached one took no time and does not count in the estimate."""
+        """Finish a step; a cached step took no time and is left out of the estimate."""
         with self._lock:
             self.finished += 1
             self.cached += cached
@@ -97,18 +97,18 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate; None before anything was measured."""
+        """Return an estimate of the remaining seconds; None before the first measurement."""
         done = self._done()
         measured = done - self.cached
         return (self._clock() - self._start) * (self._work[-1] - done) / measured if measured else None
 
     def _done(self) -> float:
-        """The work that is done, in units of the weights."""
+        """Return the finished work, in units of the weights."""
         begun, following = min(self.finished, self.total), min(self.finished + 1, self.total)
         return self._work[begun] + self._share * (self._work[following] - self._work[begun])
 
     def clear(self) -> None:
-        """Remove the bar from a terminal, for other text; the next step draws it again."""
+        """Remove the bar from a terminal to print other text; the next step draws it again."""
         with self._lock:
             if self._bar:
                 self._draw("")
@@ -141,7 +141,7 @@ class Progress:
 
 
 def printable(text: str) -> str:
-    """Text with its control, direction and line separator characters escaped, so that it cannot steer a terminal."""
+    """Return text with control, direction and line separator characters escaped, so that it is safe to print."""
     hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return "".join(c.encode("unicode_escape").decode() if unicodedata.category(c) in hidden else c for c in text)
 

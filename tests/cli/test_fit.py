@@ -22,7 +22,7 @@ def test_says_what_it_found_guessed_and_measured(folder):
         "Left out column 'id': a different text in every row",
         "Missing values in 'size'",
         "30 held-out rows of all tasks (trained on 90; parameters at their defaults or as given):",
-        "R² within groups is the share predicted of the variance around each group's own mean",
+        "R² within groups is the predicted share of the variance around each group's own mean",
         "R² inside each task, best first:",
         "New rows of known groups: 90 test rows of 3 groups (5 folds inside groups)",
         "gain of MK-MTRL",
@@ -64,7 +64,7 @@ def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, s
 def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
     out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.kin", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values." in out
-    assert "the test rows were kept out" in out
+    assert "without the test rows" in out
     assert "structures were compared by the errors of held-out rows" in out and "Recommendation" not in out
     assert load_model(tmp_path / "m.kin").schema.n_rows == 90
 
@@ -103,10 +103,10 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "profit"], "column is missing: 'profit'; the data has 'id', 'shop'"),
         (["--target", "shop"], "--task and --target are the same column"),
         (["--target", "busy", "--regression"], "sales.csv: column 'busy' has 'no' in row 1, not a number"),
-        (["--target", "sales", "size"], "several columns as --target are tasks of their own: leave out --task"),
+        (["--target", "sales", "size"], "with several --target columns, each is a task: leave out --task"),
         (["--target", "sales", "--model", "magic"], "unknown model 'magic'"),
-        (["--target", "sales", "--model", "MRCE"], "needs every target of every row"),
-        (["--target", "busy", "--model", "OLS"], "OLS is not for classification"),
+        (["--target", "sales", "--model", "MRCE"], "needs all targets for every row"),
+        (["--target", "busy", "--model", "OLS"], "OLS does not support classification"),
         (["--target", "sales", "--kernels", "magic"], "unknown kernel 'magic'"),
         (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
@@ -116,7 +116,7 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         ),
         (["--target", "sales", "--test-size", "2"], "--test-size must be at least 0 and below 1, not 2"),
         (["--target", "sales", "--cv", "--scoring", "magic"], "--scoring magic"),
-        (["--target", "sales", "--scoring", "r2"], "--scoring is what --cv goes by when it chooses parameters"),
+        (["--target", "sales", "--scoring", "r2"], "--scoring sets the score that --cv maximises"),
         (["--target", "sales", "--sharing-repeats", "-1"], "--sharing-repeats must be 0 or more, not -1"),
     ],
 )
@@ -133,7 +133,7 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
     (tmp_path / "head.csv").write_text("shop,sales\n")
     (tmp_path / "one.csv").write_text("shop#sales\na#1\n")
     for name, error in (
-        ("one.csv", "one.csv has one column, 'shop#sales': say what separates columns, such as --sep ';' or --sep tab"),
+        ("one.csv", "one.csv has one column, 'shop#sales': set the column separator, such as --sep ';' or --sep tab"),
         ("no.csv", "No such file"),
         ("empty.csv", "is empty"),
         ("head.csv", "has no rows"),

@@ -87,7 +87,7 @@ def test_scores_of_several_targets_leave_out_missing_ones(run, wide, wide_model)
 
 def test_a_target_alone_needs_tasks(run, wide_model):
     error = run("fit", wide_model / "t.csv", "--target", "up", "-o", wide_model / "n", fails=True)
-    assert "--task is missing: name the column with the task of each row, or several columns as --target" in error
+    assert "--task is missing: name the column with the task of each row, or several --target columns" in error
 
 
 def test_targets_of_two_kinds_are_refused(run, wide_model):
@@ -108,7 +108,7 @@ def test_a_labelled_file_is_tested_on_and_not_learned_from(run, folder, sales, t
         assert_allclose(score, r2_score(later.sales[rows], saved.predict(later[rows])))
         assert_allclose(score, scores["tasks"][task]["r2"])
     later.assign(shop="east").to_csv(tmp_path / "later.csv", index=False)
-    assert "has tasks that" in run("fit", folder / "sales.csv", *argv, fails=True)
+    assert "has tasks not found in" in run("fit", folder / "sales.csv", *argv, fails=True)
 
 
 def test_scores_in_the_units_of_the_target_or_by_rank(run, folder, sales, tmp_path):
@@ -135,9 +135,9 @@ def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_
     out = pd.read_csv(tmp_path / "p.csv", sep=";", decimal=",")
     assert_allclose(out.prediction, load_model(tmp_path / "plain.kin").predict(sales), rtol=1e-6)
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--encoding", "cp1252", "-o", tmp_path / "n", fails=True)
-    assert "t.csv: column 'sales' has numbers with the decimal sign ',': say --decimal ," in error
+    assert "t.csv: column 'sales' has numbers with the decimal separator ',': use --decimal ," in error
     error = run("fit", tmp_path / "t.csv", *FLAGS, "--decimal", ",", "-o", tmp_path / "n", fails=True)
-    assert "which is not UTF-8: save the file as UTF-8, or say --encoding cp1252" in error
+    assert "which is not UTF-8: save the file as UTF-8, or use --encoding cp1252" in error
 
 
 def test_a_separator_of_ones_own(run, sales, tmp_path):

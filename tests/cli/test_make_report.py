@@ -47,7 +47,7 @@ def test_two_models_side_by_side_on_a_table(run, folder, tmp_path):
     run("report", model, model, "--test", folder / "sales.csv", "-o", page)
     first, second = contents(page)
     assert first["evaluation"] == second["evaluation"]
-    assert first["evaluation"]["source"] == "a labelled table that was given for this report"
+    assert first["evaluation"]["source"] == "a labelled table passed to this report"
     assert first["evaluation"]["n_rows"] == len((folder / "sales.csv").read_text().splitlines()) - 1
 
 

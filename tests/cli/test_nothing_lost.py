@@ -128,9 +128,7 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
         patch.setattr(Progress, "part", interrupt_at_ten)
         assert cli.main(argv) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == (
-        f"kernelkin: interrupted; the finished parts are in {folder}, and the same command continues from there"
-    )
+    assert last == (f"kernelkin: interrupted; the finished parts are in {folder}; run the same command to continue")
     kept = len(list(folder.iterdir()))
     assert 0 < kept < 10
     assert cli.main(argv) == 0
@@ -157,7 +155,7 @@ def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "begin", interrupt_at_three)
         assert cli.main(cached) == 130
-    kept = "the finished parts are in parts, and the same command continues from there"
+    kept = "the finished parts are in parts; run the same command to continue"
     assert capsys.readouterr().err.splitlines()[-1] == f"kernelkin: interrupted; {kept}"
     assert len(list((tmp_path / "parts").glob("*.npz"))) == 2
     begun.clear()
@@ -176,7 +174,7 @@ def scores(table):
 def test_an_interrupt_without_a_cache_says_that_nothing_was_kept(command, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Progress, "begin", interrupt)
     assert cli.main(argv if command == "fit" else ["compare", argv[1], *argv[4:-2]]) == 130
-    assert capsys.readouterr().err == "kernelkin: interrupted; nothing was kept\n"
+    assert capsys.readouterr().err == "kernelkin: interrupted; nothing was saved\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 

@@ -73,7 +73,7 @@ def test_compare_classes_and_several_targets(run, folder, sales, tmp_path):
 
 def test_compare_refuses_what_cannot_be(run, folder):
     argv = ["compare", folder / "sales.csv", "--task", "shop", "--target", "busy"]
-    assert "MRCE is not for classification" in run(*argv, "--models", "MRCE", fails=True)
+    assert "MRCE does not support classification" in run(*argv, "--models", "MRCE", fails=True)
     assert "--folds must be at least 2" in run(*argv, "--folds", "1", fails=True)
 
 

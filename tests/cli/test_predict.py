@@ -54,7 +54,7 @@ def test_unseen_categories_are_named_once(folder, tmp_path, sales, capsys, run):
     argv = ["predict", folder / "number.kin", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--rows", 50]
     assert cli.main([str(argument) for argument in argv]) == 0
     err = capsys.readouterr().err
-    assert err.count("column 'day' has values that training did not have: 'Fri'") == 1
+    assert err.count("column 'day' has values that were not in training: 'Fri'") == 1
 
 
 def test_unknown_tasks(run, folder, tmp_path, sales):

@@ -28,7 +28,7 @@ def test_a_task_of_one_row_is_left_out_where_tasks_share_nothing(run, table, tmp
 def test_a_task_of_one_row_is_learned_where_tasks_share(run, table, tmp_path):
     argv = ["--couplings", "common", "--sharing-repeats", "1", "-o", tmp_path / "m.kin"]
     out = run("fit", table, *REGRESSION, *argv)
-    assert "1 task with only one row: 'east', learned by what tasks share." in out
+    assert "1 task with only one row: 'east', learned from the shared part." in out
     assert "Recommendation: " in out  # the comparison without sharing is made on the other tasks
     run("predict", tmp_path / "m.kin", table, "--interval", "0.9", "-o", tmp_path / "p.csv")
     last = pd.read_csv(tmp_path / "p.csv").iloc[-1]

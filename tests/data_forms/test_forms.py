@@ -280,7 +280,7 @@ def test_tasks_of_another_type_are_told(known, given, types):
 def test_fit_without_targets_does_not_name_a_class_of_the_inside():
     for model in (MKMTRLRegressor(), KinRegressor(), MKMTRLRegressorCV()):
         with pytest.raises(
-            ValueError, match=r"^This estimator requires y to be passed, but the target y is None: fit"
+            ValueError, match=r"^This estimator requires y to be passed, but the target y is None: pass"
         ) as e:
             model.fit(X, tasks=TASKS)
         assert "MultiTask" not in str(e.value)

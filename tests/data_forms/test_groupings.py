@@ -55,14 +55,14 @@ def test_a_group_may_be_new_in_one_grouping_and_known_in_another():
     np.testing.assert_array_equal(found.groupings[0], [-1, 1])
     with pytest.raises(ValueError, match="unknown task 99"):
         read_queries(X[:2], asked, **options)
-    with pytest.raises(ValueError, match="fitted on 2 groupings of rows, and here are 1"):
+    with pytest.raises(ValueError, match="fitted on 2 groupings of rows, but got 1"):
         read_queries(X[:2], [20, 10], **options)
     with pytest.raises(ValueError, match="needs the task of each row"):
         read_queries(X[:2], None, **options)
 
 
 def test_missing_labels_name_the_column():
-    with pytest.raises(ValueError, match="tasks, column 'class' has integers beside floats"):
+    with pytest.raises(ValueError, match="tasks, column 'class' mixes integers and floats"):
         read(tasks={"school": TASKS, "class": [2**53 + 1, 0.5] * 6})
     with pytest.raises(ValueError, match="X has 12 rows, but tasks, column 'class' has 3"):
         read(tasks={"school": TASKS, "class": [1, 2, 3]})

@@ -148,7 +148,7 @@ def test_columns_of_polars_as_targets_tasks_and_weights():
 
 def test_a_lazy_frame_is_refused_and_not_collected():
     polars = pytest.importorskip("polars")
-    with pytest.raises(TypeError, match=r"^X is a LazyFrame, whose rows are not in memory yet: collect them first$"):
+    with pytest.raises(TypeError, match=r"^X is a LazyFrame, whose rows are not in memory: collect them first$"):
         read(polars.DataFrame(X).lazy())
 
 

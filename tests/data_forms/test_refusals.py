@@ -44,7 +44,7 @@ ROWS = {
     "a date of Python": (put(X, (3, 1), date(2020, 1, 1), object), r"X, column 1 holds dates or times \(object\), not"),
     "dates": (X.astype("datetime64[s]"), r"X holds dates or times \(datetime64\[s\]\), not numbers$"),
     "complex": (X + 1j, r"X: Complex data not supported\n"),
-    "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in, or leave them out$"),
+    "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in or leave them out$"),
     "sparse": (csr_array(X), r"Sparse data was passed for X, but dense data is required\. Use '\.toarray\(\)'"),
     "too large": (
         1e160 * X,
@@ -72,11 +72,11 @@ ROWS = {
 REGRESSION = {
     "None": (
         None,
-        r"This estimator requires y to be passed, but the target y is None: fit\(X, y, tasks=\.\.\.\) takes",
+        r"This estimator requires y to be passed, but the target y is None: pass the target of each row",
     ),
     "too short": (Y[:-1], r"X has 12 rows, but y has 11$"),
     "a number": (3, r"y must have shape \(n,\) or \(n, n_tasks\), not \(\)$"),
-    "no columns": (np.zeros((N, 0)), r"y has no columns, and every column is a task$"),
+    "no columns": (np.zeros((N, 0)), r"y has no columns; every column must be a task$"),
     "two NaN": (put(Y, [3, 7], np.nan), r"Input y contains NaN in row 3, and 1 more \(counted from 0\)"),
     "infinity": (put(Y, 3, np.inf), r"Input y contains infinity in row 3 "),
     "sparse": (csr_array(Y[:, None]), r"Sparse data was passed for y, but dense data is required: use y\.toarray\(\)$"),
@@ -88,7 +88,7 @@ REGRESSION = {
     "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+150 a fit overflows: rescale y$"),
     "a column without a name": (
         pd.DataFrame({"p": Y, None: Y}),
-        r"column 1 of y has no name, and columns name the tasks$",
+        r"column 1 of y has no name; column names label the tasks$",
     ),
     "columns of several levels": (
         pd.DataFrame(np.column_stack([Y, Y]), columns=pd.MultiIndex.from_tuples([("p", 1), ("p", 2)])),
@@ -108,7 +108,7 @@ CLASSIFICATION = {
     "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or None in row 3 "),
     "integers that floats merge": (
         [*[2**53 + 1, float(2**53)] * HALF],
-        r"y has integers beside floats, and 9007199254",
+        r"y mixes integers and floats, and 9007199254",
     ),
     "mixed classes": (put(CLASSES, 3, 1, object), r"the classes in y are of mixed types: int, str$"),
     "bytes": ([b"p"] * N, r"the classes in y are bytes: decode them to text$"),
@@ -122,7 +122,7 @@ CLASSIFICATION = {
 
 LABELS = {
     "too short": (TASKS[:-1], r"X has 12 rows, but tasks has 11$"),
-    "a word": ("ada", r"tasks='ada' is one text, not the task of each row: .* parameter task_column='ada'$"),
+    "a word": ("ada", r"tasks='ada' is a string, not the task of each row: .* set task_column='ada' on the estimator$"),
     "a number": (3, r"tasks must be one label for each row, not an array of shape \(\)$"),
     "sets, which have no total order": (
         [frozenset("ab"), frozenset("c"), frozenset("ab"), frozenset("a")] * 3,
@@ -130,7 +130,7 @@ LABELS = {
     ),
     "integers that floats merge": (
         [2**53 + 1, float(2**53)] * HALF,
-        r"tasks has integers beside floats, and 9007199254740993 is no float: use text, or one type$",
+        r"tasks mixes integers and floats, and 9007199254740993 is not an exact float: use one type$",
     ),
     "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
     "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
@@ -168,7 +168,7 @@ COLUMNS = {
         {"X": frame().set_axis(pd.MultiIndex.from_tuples(["up", "uq", "vr"]), axis=1), "task_column": "u"},
         r"task_column='u' is not a column of X, which has \('u', 'p'\), \('u', 'q'\), \('v', 'r'\)$",
     ),
-    "twice": ({"X": frame(), "task_column": ["a", "a"]}, r"task_column=\['a', 'a'\] names one column twice$"),
+    "twice": ({"X": frame(), "task_column": ["a", "a"]}, r"task_column=\['a', 'a'\] contains a column twice$"),
     "none of a list": ({"X": frame(), "task_column": []}, r"task_column is an empty list$"),
     "the only column": ({"X": frame()[["a"]], "task_column": "a"}, r"X has no columns of features$"),
 }

@@ -170,13 +170,13 @@ def test_mfeat_files_agree_on_the_digits():
 
 @pytest.mark.parametrize("tasks", ["Usual", 19])
 def test_landmine_refuses_other_tasks(tasks):
-    with pytest.raises(ValueError, match=r"^tasks is one of \['all', 'literal', 'usual'\], got"):
+    with pytest.raises(ValueError, match=r"^tasks must be one of \['all', 'literal', 'usual'\], got"):
         load_landmine(tasks)
 
 
 @pytest.mark.parametrize("split", [0, 11, "1"])
 def test_school_refuses_other_splits(split):
-    with pytest.raises(ValueError, match="split is None or a number from 1 to 10"):
+    with pytest.raises(ValueError, match="split must be None or a number from 1 to 10"):
         load_school(split)
 
 

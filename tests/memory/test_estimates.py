@@ -124,7 +124,7 @@ def test_the_relationship_of_many_tasks_is_refused_by_name_and_there_in_factors(
     monkeypatch.setenv("KERNELKIN_MEMORY_GIB", "0.01")
     message = (
         "task_relationship_ is a 1000 x 1000 array and needs 0.0149 GiB, but only 0.01 GiB are left: use "
-        "`relation_`, which has its factors"
+        "`relation_`, which stores low-rank factors"
     )
     with pytest.raises(GramMemoryError, match=message):
         _ = model.task_relationship_

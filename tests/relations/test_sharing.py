@@ -199,5 +199,5 @@ def test_impossible_arguments_are_refused():
         sharing_report(AverageRegressor(), X, y)
     with pytest.raises(ValueError, match="two groups or more: pass tasks"):
         sharing_report(AverageRegressor(), X, y, np.zeros(24))
-    with pytest.raises(ValueError, match="precomputed kernels cannot be compared"):
+    with pytest.raises(ValueError, match="cannot compare precomputed kernels"):
         sharing_report(AverageRegressor("precomputed"), np.ones((24, 24, 2)), y, tasks)

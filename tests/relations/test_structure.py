@@ -263,5 +263,5 @@ def test_impossible_arguments_and_tasks_of_another_model_are_refused():
         task_relations(model, X, y, tasks, n_permutations=5)
     with pytest.raises(ValueError, match="the tasks of these rows are not those of the model"):
         task_relations(model, X, y, tasks + 1)
-    with pytest.raises(ValueError, match="relations need two tasks with two rows or more"):
+    with pytest.raises(ValueError, match="relations need at least two tasks with two or more rows"):
         task_relations(MKMTRLRegressor().fit(X, y), X, y)

@@ -100,8 +100,8 @@ def test_a_model_without_held_out_values_says_what_to_pass():
     MODEL.predict_interval(X[:1], TASKS[:1])
     copied = pickle.loads(pickle.dumps(MODEL))
     message = (
-        r"this MKMTRLRegressor has no held-out values, because it was copied or loaded from a file: pass rows with "
-        r"targets that it was not fitted to, as report\(X=..., y=..., tasks=...\)"
+        r"this MKMTRLRegressor has no held-out values, because it was copied or loaded from a file: pass "
+        r"labelled rows that it was not fitted to, as report\(X=..., y=..., tasks=...\)"
     )
     with pytest.raises(ValueError, match=message):
         copied.report()
@@ -224,7 +224,7 @@ def test_an_evaluation_in_another_order_of_tasks_is_put_in_that_of_the_model(few
 def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):
     table = make_table(3, 9, seed=5, first=HOSTILE)
     found = content(few.report(table=table))["evaluation"]
-    assert found["n_rows"] == 27 and found["source"] == "a labelled table that was given for this report"
+    assert found["n_rows"] == 27 and found["source"] == "a labelled table passed to this report"
     rows = table[table["school"] == "school 2"]
     expected = r2_score(rows["mark"], few.predict(rows))
     assert_allclose(found["task_score"][found["tasks"].index("school 2")], expected, rtol=1e-5)
@@ -260,7 +260,7 @@ def test_every_kind_of_model_has_a_report(tmp_path):
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        ("m.kin", TypeError, "a report needs a fitted model or what load_model gives, not str"),
+        ("m.kin", TypeError, "a report needs a fitted model or the result of load_model, not str"),
         (Ridge().fit(X, Y), TypeError, "a report needs a model of kernelkin, not Ridge"),
         (MKMTRLRegressor(), NotFittedError, "This MKMTRLRegressor instance is not fitted yet"),
     ],

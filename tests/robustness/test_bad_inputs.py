@@ -84,7 +84,9 @@ EXTREME = {
     "weights of many scales": lambda data: data._replace(sample_weight=np.where(np.arange(N) % 2, 1e5, 1e-5)),
 }
 REFUSED = {
-    ("tasks of two rows", name): r"^cross-validation has no row to hold out" for name in CLASSIFIERS if name in SEARCHES
+    ("tasks of two rows", name): r"^cross-validation has no rows to hold out"
+    for name in CLASSIFIERS
+    if name in SEARCHES
 }
 
 

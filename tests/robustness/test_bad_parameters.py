@@ -80,7 +80,7 @@ OTHERS = [
         r"solver 'newton' cannot solve a Problem with the relation penalty; use .+",
     ),
     ("MultiTaskKernelEstimator", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
-    ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is above the number of tasks, which is 3"),
+    ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is larger than the number of tasks, 3"),
     ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: use 1 for one thread, or -1 for all processors"),
     ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but that of class 'no' is nan"),
     (
@@ -93,12 +93,12 @@ OTHERS = [
         "STLClassifier",
         "kernel",
         "nope",
-        r"kernel='nope' is not one of the kernels, which are 'rbf\(0\.25 x median\)', .+",
+        r"unknown kernel='nope'; the kernels are 'rbf\(0\.25 x median\)', .+",
     ),
     ("STLClassifier", "kernel", 99, r"kernel=99 is not the position of one of the 6 kernels"),
     ("MKMTRLRegressor", "prior", "x", r"The 'prior' parameter of .+ must be an array-like or None\. Got 'x' instead\."),
     ("MKMTRLRegressor", "prior", np.eye(2), r"prior has shape \(2, 2\); 3 tasks need \(3, 3\)"),
-    ("MKMTRLRegressor", "prior", 1j * np.eye(3), r"prior has complex entries, not real ones"),
+    ("MKMTRLRegressor", "prior", 1j * np.eye(3), r"prior must be real, but has complex entries"),
     (
         "MKMTRLRegressor",
         "couplings",
@@ -106,14 +106,14 @@ OTHERS = [
         r"couplings must be None, 'common' or a dict, got 'x'",
     ),
     ("MKMTRLRegressorCV", "cv", "x", r"cv: fold 0 is not a pair of training and test rows of X: not enough values .+"),
-    ("MKMTRLRegressorCV", "cv", [], r"cross-validation needs two folds or more, and cv gave 0"),
+    ("MKMTRLRegressorCV", "cv", [], r"cross-validation needs two or more folds, but cv gave 0"),
     (
         "MKMTRLRegressorCV",
         "cv",
         [([0], [99]), ([0], [1])],
         r"cv: fold 0 is not a pair of training and test rows of X: index 99 is out of bounds for axis 0 with size 36",
     ),
-    ("MKMTRLRegressorCV", "grid", [], r"grid is an empty list: there is no candidate to choose"),
+    ("MKMTRLRegressorCV", "grid", [], r"grid is an empty list: it has no candidates"),
     (
         "MKMTRLRegressorCV",
         "grid",
@@ -124,7 +124,7 @@ OTHERS = [
         "MKMTRLRegressorCV",
         "grid",
         {"depth": [1]},
-        r"'depth' cannot be in the grid of MKMTRLRegressor; the parameters that can are 'C', .+",
+        r"'depth' cannot be in the grid of MKMTRLRegressor; allowed parameters: 'C', .+",
     ),
     ("MKMTRLRegressorCV", "scoring", "nope", r"'nope' is not a valid scoring value\. .+"),
 ]
@@ -215,7 +215,7 @@ def test_a_kernel_is_refused_by_name(kind):
 STREAMS = {
     "fewer columns": (lambda data: data._replace(X=data.X[:, :2]), "^X has 2 features, but .+ is expecting 3 features"),
     "other names": (lambda data: data._replace(X=data.X.rename(columns={"b": "z"})), "^The feature names should match"),
-    "no tasks": (lambda data: data._replace(tasks=None), "^this model was fitted on long data, and these are single$"),
+    "no tasks": (lambda data: data._replace(tasks=None), "^this model was fitted on long data, but got single data$"),
     "other classes": (lambda data: data._replace(y=[{}] * N), r"^Unknown label type: unknown\. Maybe you are"),
 }
 

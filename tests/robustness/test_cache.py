@@ -175,7 +175,7 @@ def test_fit_keeps_its_searches(tmp_path, capsys):
     argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG", "--test-size", "0"]
     argv += ["-o", str(tmp_path / "m.kin"), "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0"]
     assert cli.main(argv) == 1
-    assert "--cache keeps the parts of a cross-validation of parameters: it needs --cv" in capsys.readouterr().err
+    assert "--cache stores results of the parameter search: it needs --cv" in capsys.readouterr().err
     for told in (False, True):
         assert cli.main([*argv, "--cv"]) == 0
         assert ("AVG: 45 parts of the cross-validation were found in the cache" in capsys.readouterr().err) == told

@@ -106,7 +106,7 @@ def assert_honest(model, messages, exact):
         assert not messages
     else:
         assert len(messages) == 1
-        assert f"The relative duality gap reached is {relative:.1e}, and tol={TOL:g}" in messages[0]
+        assert f"The relative duality gap is {relative:.1e}, but tol={TOL:g}" in messages[0]
 
 
 # Each kind of Grams with two losses, each loss with two of the strengths.
@@ -158,7 +158,7 @@ def test_a_machine_that_cannot_be_solved_ends_with_a_warning():
     rng = np.random.default_rng(0)
     X = 1e5 * rng.normal(size=(N, 3))
     model = MKMTRLClassifier("poly", normalize=None, C=1e3, mu=1.0)
-    with pytest.warns(ConvergenceWarning, match="relative duality gap reached is"):
+    with pytest.warns(ConvergenceWarning, match="relative duality gap is"):
         model.fit(X, rng.permutation(N) % 2, tasks=TASKS)
     assert np.isfinite(model.decision_function(X, tasks=TASKS)).all()
     assert 0 < model.duality_gap_ < np.inf

@@ -59,7 +59,7 @@ def test_decimal_commas_are_read_on_request_and_named_otherwise():
     texts = [f"{v / 4:.2f}".replace(".", ",") for v in range(N)]
     assert_allclose(encode(texts, decimal=",")[0]["x"], encode(np.arange(N) / 4)[0]["x"])
     encoder = TableEncoder().fit({"x": texts, "other": range(N)})
-    assert encoder.left_out_["x"] == "its numbers have the decimal sign ',', as in '0,00': set the decimal sign to ','"
+    assert encoder.left_out_["x"] == "its numbers use the decimal separator ',', as in '0,00': set decimal to ','"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_missing_values_are_the_mean_and_marked():
     ("name", "values", "reason"),
     [
         ("x", [f"r{i}" for i in range(N)], "a different text in every row"),
-        ("order_id", range(N), "a different whole number in every row, and by its name it identifies rows"),
+        ("order_id", range(N), "a different whole number in every row, and its name suggests row identifiers"),
         ("x", [7] * N, "the same in every row"),
         ("x", [None] * N, "empty"),
         ("x", [[1, 2]] * N, "which are not read"),
@@ -251,7 +251,9 @@ def days_and_months(days, form="{:02d}/{:02d}/2003"):
 
 def test_dates_that_may_be_read_in_two_ways_say_so():
     texts = days_and_months((3, 7, 11))
-    with pytest.warns(UserWarning, match=r"no date of column 'x' shows whether the day or the month .*day_first=True"):
+    with pytest.warns(
+        UserWarning, match=r"the dates of column 'x' do not show whether the day or the month .*day_first=True"
+    ):
         months, encoder = encode(texts)
     assert "written as month/day/year (or the day first: see day_first)" in encoder.describe()
     days, encoder = encode(texts, day_first=True)

@@ -93,7 +93,7 @@ def test_nul_is_refused(tmp_path, content):
     path = write(tmp_path / "t.csv", content)
     for read in (read_table, lambda path: list(read_pieces(path, 1))):
         with pytest.raises(
-            ValueError, match=r"t\.csv: line \d contains the character NUL: (if it is UTF-16, say --encoding|remove it)"
+            ValueError, match=r"t\.csv: line \d contains the character NUL: (if it is UTF-16, use --encoding|remove it)"
         ):
             read(path)
 

@@ -63,7 +63,7 @@ def test_a_column_twice(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"shop,size\na,1\n", b"PAR1" + bytes(100) + b"PAR1"])
 def test_files_that_are_not_parquet(tmp_path, content):
     (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(ValueError, match=r"t\.parquet is not a file of Parquet that can be read: \w"):
+    with pytest.raises(ValueError, match=r"t\.parquet is not a readable Parquet file: \w"):
         read_table(str(tmp_path / "t.parquet"))
 
 

@@ -1,1 +1,1 @@
-"""The command line, and the demo. Nothing else imports it."""
+"""The command line and the demo. No other module imports it."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..data import make_folds
+from ..data.folds import make_folds
 from ..files import Folder, fingerprint
 from ..progress import Progress
 from ..relations.baselines import BASELINES, Baseline, make_baselines
 from ..relations.scores import row_losses
-from ..tables import TableSchema
+from ..tables.schema import TableSchema
 from .evaluation import as_text, predict_baseline, predict_entries, read_entries, score_models
 from .problem import Problem, add_data_arguments, load_problem
 from .terminal import Terminal
@@ -23,7 +23,7 @@ from .training import KERNELS_HELP, Recipe, add_model_arguments, check_parameter
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-HELP = "cross-validate several models on a table and show them beside models that people know"
+HELP = "cross-validate several models on a table and compare them with standard models"
 EXAMPLES = (
     "  kernelkin compare shops.csv --task shop --target sales\n"
     "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n"
@@ -66,7 +66,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 def _cross_validate(
     problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: Folder | None
 ) -> tuple[tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]], dict[str, float]]:
-    """Return targets and tasks of the held-out rows, the predictions of each model, and the seconds that it took."""
+    """Return the targets and tasks of the held-out rows, and the predictions and run time of each model."""
     data, frame = problem.task_data(), problem.frame
     folds = make_folds(data, arguments.folds, classification=not problem.regression, random_state=arguments.seed)
     truth, seconds = [], dict[str, float]()
@@ -100,7 +100,7 @@ def _perform(
     test: DataFrame,
     progress: Progress,
 ) -> dict[str, np.ndarray]:
-    """Fit a model and predict -> values, seconds and warnings, as they are cached."""
+    """Fit a model and predict; return values, seconds and warnings, as stored in the cache."""
     began, labels, classes = time.perf_counter(), problem.task_data().labels, problem.classes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -113,9 +113,9 @@ def _perform(
 
 
 def _key(model: Recipe | Baseline, schema: TableSchema, train: DataFrame, test: DataFrame, progress: Progress) -> str:
-    """The name of a file, which changes with everything that the predictions depend on."""
+    """Return a file name that depends on everything that determines the predictions."""
     model = model.unfitted(schema, progress) if isinstance(model, Recipe) else model
-    # These change how a model is computed, not the result.
+    # These parameters do not change the result.
     ways = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "cache", "callback")]
     model.set_params(**dict.fromkeys(ways))
     rows = schema.encode(train), np.asarray(schema.targets(train)), schema.tasks(train), schema.features
@@ -125,7 +125,7 @@ def _key(model: Recipe | Baseline, schema: TableSchema, train: DataFrame, test: 
 def _table(
     problem: Problem, truth: tuple[np.ndarray, np.ndarray], values: dict[str, np.ndarray], seconds: dict[str, float]
 ) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows: scores over all rows, the best model first, with the standard error of the first score."""
+    """Return columns and rows: scores over all rows with a standard error for the first score, best model first."""
     (y, codes), classes = truth, problem.classes
     n_tasks, wide = len(problem.task_data().labels), problem.task is None
     overall, _ = score_models(y, codes, n_tasks, values, classes, wide=wide)
@@ -135,7 +135,7 @@ def _table(
     rows = []
     for name in order:
         losses, score = row_losses(y, values[name], classes), overall[name]
-        # Of a root, half the error of what is under it, relative to it.
+        # The relative error of a square root is half the relative error of its argument.
         error = float(losses.std() / np.sqrt(len(losses))) / (2 * score[first] if problem.regression else 1.0)
         errors = [f"±{as_text(error)}"] if smaller_is_better else []
         rows.append(

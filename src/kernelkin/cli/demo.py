@@ -1,4 +1,4 @@
-"""The demo: sales of shops with few days each, predicted by KinRegressor and by what one would run otherwise."""
+"""The demo: sales of shops with few days each, predicted by KinRegressor and by common alternatives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..datasets import make_shops
+from ..datasets._shops import make_shops
 from ..files import Folder, open_whole
-from ..kin import KinRegressor
-from ..paper.model_selection import MultiTaskCV
-from ..paper.models import AverageRegressor
+from ..kin.estimators import KinRegressor
+from ..paper.model_selection.cv import MultiTaskCV
+from ..paper.models.machines import AverageRegressor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,8 @@ class DemoResult:
     Attributes
     ----------
     scores : R^2 on held-out days (n_shops,), for each draw, by model.
-    seconds : what a model took on each draw.
-    models, data : fitted to the first draw, and the draw itself.
+    seconds : the run time of each model on each draw.
+    models, data : the models fitted to the first draw, and the first draw.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class DemoResult:
         self.data = data if self.data is None else self.data
 
     def means(self) -> dict[str, float]:
-        """Mean R^2 over shops and draws, by model."""
+        """Return the mean R^2 over shops and draws, by model."""
         return {name: float(np.mean(scores)) for name, scores in self.scores.items()}
 
 
@@ -97,7 +97,7 @@ def run_demo(
 
 
 def table_rows(result: DemoResult) -> list[list[str]]:
-    """A row for each model, the best first: score, standard error, what KinRegressor gains on it, time."""
+    """Return a row for each model, best first: score, standard error, gain of KinRegressor, time."""
     means, ours = result.means(), result.scores[OURS]
     rows = []
     for name in sorted(means, key=lambda name: -means[name]):
@@ -109,7 +109,7 @@ def table_rows(result: DemoResult) -> list[list[str]]:
 
 
 def _standard_error(scores: Sequence[np.ndarray]) -> float:
-    """The standard error over draws or, of a single draw, over shops."""
+    """Return the standard error over draws or, for a single draw, over shops."""
     values = scores[0] if len(scores) == 1 else np.mean(scores, axis=1)
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
@@ -142,7 +142,7 @@ def _keep(terminal: Terminal, result: DemoResult, folder: Path, settings: dict[s
 
 
 def _draw_demo(result: DemoResult, ours: str, other: str) -> Figure:
-    """Draw bars of mean scores, and for two shops sales over the year: true, and by the models `ours` and `other`."""
+    """Draw the mean scores, and for two shops the true sales over the year and those predicted by two models."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.2), layout="constrained")
@@ -171,7 +171,7 @@ def _draw_scores(axes: Axes, result: DemoResult, ours: str) -> None:
 
 
 def _draw_season(axes: Axes, result: DemoResult, shop: int, ours: str, other: str, note: str) -> None:
-    """Sales over the year at the training means of the other columns, and the training days of the shop."""
+    """Draw sales over the year, other columns at their training means, and the training days of the shop."""
     data = result.data
     name = data.task_names[shop]
     own = data.tasks == name
@@ -192,8 +192,7 @@ def _draw_season(axes: Axes, result: DemoResult, shop: int, ours: str, other: st
 def make_models(n_jobs: int | None = None) -> dict[str, Any]:
     """Return unfitted models by name, each with `fit(X, y, tasks)` and `predict(X, tasks)`.
 
-    `n_jobs` threads are for the models of this library: the others are fitted to so few rows that starting processes
-    takes longer.
+    `n_jobs` applies to the models of this library. For the others, the data are too small to gain from processes.
     """
     folds = KFold(5, shuffle=True, random_state=0)
     forest = RandomForestRegressor(100, random_state=0)
@@ -249,7 +248,7 @@ class TaskAsCategory(BaseEstimator):
 
 
 class StandardTargets(BaseEstimator):
-    """A model of many tasks on targets that are standardised task by task, as shops differ in size.
+    """A multi-task model on targets that are standardised within each task, because shops differ in size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How well models predict rows that they were not fitted to, beside simpler models."""
+"""Score models on held-out rows and compare them with simpler models."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, make_folds, missing
+from ..data.arrays import missing
+from ..data.folds import make_folds
+from ..data.forms import TaskData
 from ..progress import Progress
-from ..relations import SharingReport, sharing_report, task_relations
+from ..relations.analysis import task_relations
 from ..relations.baselines import Baseline
 from ..relations.scores import LEAST_ROWS, MEAN_R2, WITHIN, WITHIN_MEANS, score_groups, score_rows
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..relations.sharing import SharingReport, sharing_report
+from ..storage.model_files import SavedModel
+from ..tables.schema import TableSchema
 from .terminal import Terminal
 from .training import Recipe
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Without --sharing-repeats: repetitions at most, and seconds within which a further one must end.
+# Without --sharing-repeats: the maximum number of repetitions, and the time limit in seconds.
 REPEATS, SECONDS = 2, 15.0
-# There are fewer folds where fits are slow: with more rows, and where the model searches.
+# Fewer folds if fits are slow: for more rows, and for models that search.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
 # With more tasks the test takes minutes.
 MOST_TASKS = 400
@@ -31,9 +34,9 @@ PERMUTATIONS = 99
 
 
 def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return training rows and test rows: this share of every task, of every class of it, but never all rows of one.
+    """Return training and test rows: this share of each class of each task, but never all of its rows.
 
-    A task with one class keeps its rows in training. On wide data rows are held out for all tasks at once.
+    Tasks with one class stay in training. On wide data, rows are held out for all tasks at once.
     """
     if data.form == "wide":
         fold = make_folds(data, max(2, round(1 / share)), classification=classification, random_state=seed)[0]
@@ -54,9 +57,9 @@ def hold_out(data: TaskData, share: float, seed: int, *, classification: bool) -
 def read_entries(
     schema: TableSchema, frame: DataFrame, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return targets (m,) in the units of the table, their tasks (m,) by position, and their rows (m,).
+    """Return targets (m,) in the units of the table, the positions (m,) of their tasks, and their rows (m,).
 
-    On wide data every known target of a row is an entry.
+    On wide data, each known target of a row is an entry.
     """
     y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.tasks(frame)
     if tasks is not None:
@@ -69,7 +72,7 @@ def read_entries(
 def predict_entries(
     model: Any, schema: TableSchema, frame: DataFrame, labels: np.ndarray, classes: np.ndarray | None
 ) -> np.ndarray:
-    """Return predictions (m,) in the units of the table, or probabilities (m, C), by a model of this library."""
+    """Return the predictions (m,) of a kernelkin model in the units of the table, or probabilities (m, C)."""
     saved, (_, codes, rows) = SavedModel(model, schema), read_entries(schema, frame, labels)
     values = saved.predict(frame) if classes is None else saved.predict_proba(frame)
     values = values[rows] if schema.task is not None else values[rows, codes]
@@ -84,7 +87,7 @@ def predict_baseline(
     labels: np.ndarray,
     classes: np.ndarray | None,
 ) -> np.ndarray:
-    """Fit a baseline to one table and return what `predict_entries` does for another."""
+    """Fit a baseline to one table and return its predictions for another, as `predict_entries` does."""
     means, scales = (np.broadcast_to(part, len(labels)) for part in (schema.target_means, schema.target_scales))
     y, codes, rows = read_entries(schema, train, labels)
     y = y if classes is not None else (y - means[codes]) / scales[codes]
@@ -97,7 +100,7 @@ def predict_baseline(
 
 
 def _on_classes(p: np.ndarray, own: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Probabilities (m, c) of some classes -> (m, C) of all classes."""
+    """Extend probabilities (m, c) of some classes to all classes (m, C)."""
     out = np.zeros((len(p), len(classes)))
     out[:, np.searchsorted(classes, own)] = p
     return out
@@ -109,7 +112,7 @@ def score_models(
     """Return the scores of each model over all rows, and its R² or accuracy in each task."""
     tasks = {name: score_groups(y, p, codes, n_tasks, classes) for name, p in values.items()}
     if wide and classes is None:
-        # Targets have units of their own.
+        # Each target has its own units.
         overall = {name: {MEAN_R2: mean(of_task)} for name, of_task in tasks.items()}
     else:
         overall = {name: score_rows(y, p, codes, classes) for name, p in values.items()}
@@ -117,7 +120,7 @@ def score_models(
 
 
 def show_scores(terminal: Terminal, evaluation: dict[str, Any]) -> None:
-    """The scores of the models over all held-out rows, and by task where tasks have enough of them."""
+    """Print the scores of the models over all held-out rows, and for each task with enough of them."""
     overall, scores = evaluation["overall"], evaluation["scores"]
     how = "chosen by cross-validation" if evaluation["tuned"] else "at their defaults or as given"
     rows = f"{evaluation['test_rows']} held-out rows of all tasks"
@@ -152,7 +155,7 @@ def as_text(value: float | None) -> str:
 
 
 def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
-    """The first and last rows of a long table, with a row between that gives the number of rows left out."""
+    """Yield the first and last rows of a long table, and between them a row with the number of omitted rows."""
     if len(rows) <= most:
         yield from rows
         return
@@ -165,10 +168,7 @@ def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
 def verdict_on_sharing(
     recipe: Recipe, schema: TableSchema, frame: DataFrame, progress: Progress
 ) -> SharingReport | str:
-    """The report on a model and these training rows; a reason in words where there can be none.
-
-    One step of the progress.
-    """
+    """Return the sharing report of a model on these training rows, or the reason why there is none."""
     given = recipe.arguments.sharing_repeats
     model = recipe.unfitted(schema, progress)
     if "callback" in model.get_params(deep=False):
@@ -190,11 +190,11 @@ def verdict_on_sharing(
             callback=progress.part,
         )
     except ValueError as error:
-        return f"Whether sharing helps is left open: {error}."
+        return f"Whether sharing helps could not be tested: {error}."
 
 
 def tested_relations(model: Any, X: np.ndarray, y: Any, tasks: np.ndarray | None, seed: int) -> dict[str, Any] | None:
-    """The test of the tasks' relations, for the file of a model; None for very many tasks, or too few with two rows."""
+    """Return the test of the task relations, for the model file; None with too many tasks, or too few with two rows."""
     sizes = None if tasks is None else np.unique(tasks, return_counts=True)[1]
     if not 2 <= len(model.tasks_) <= MOST_TASKS or (sizes is not None and (sizes > 1).sum() < 2):
         return None

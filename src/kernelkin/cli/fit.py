@@ -1,4 +1,4 @@
-"""`kernelkin fit`: learn a model from a table, measure it on held-out rows, save it."""
+"""`kernelkin fit`: fit a model to a table, test it on held-out rows, and save it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ..data import listing
+from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import Folder, check_writable
 from ..progress import Progress
-from ..relations import TaskRelations
+from ..relations.analysis import TaskRelations
 from ..relations.baselines import make_baselines
 from ..report.evaluation import evaluation_content
 from ..report.held_out import rows_of_table
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..storage.model_files import SavedModel
 from ..tables.files import STDIN, display_name
+from ..tables.schema import TableSchema
 from .evaluation import (
     REPEATS,
     SECONDS,
@@ -44,7 +44,7 @@ from .training import (
     says_what_is_kept,
 )
 
-HELP = "learn a model of many tasks from a table, measure it on held-out rows, save it"
+HELP = "fit a multi-task model to a table, test it on held-out rows, and save it"
 EXAMPLES = (
     "  kernelkin fit shops.csv --task shop --target sales -o sales.kin\n"
     "  kernelkin fit shops.csv --task shop --target sales --drop id --test later.csv -o sales.kin\n"
@@ -54,41 +54,41 @@ EXAMPLES = (
     "  kernelkin fit exams.parquet --task school --target grade --couplings common --kernels gaussian@each -o m.kin\n"
     "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
     "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n"
-    "a search of parameters (--cv) that is interrupted continues with the same command, if --cache names a folder\n\n"
+    "with --cache FOLDER, an interrupted parameter search (--cv) continues when the same command is run again\n\n"
     + KERNELS_HELP
 )
-# How long steps take beside the fit of the model: the baselines, the test of relations, and the cross-validation that
-# answers whether sharing helps; first for Kin, then for the models of the paper. And how times grow with the rows.
+# Run times relative to the fit of the model: the baselines, the test of relations, and the cross-validation of the
+# sharing report; first for Kin, then for the models of the paper. Also how run times grow with the rows.
 _BASELINES, _RELATIONS, _VERDICT = (0.1, 3.0), (0.1, 3.0), (2.5, 30.0)
 _GROWTH = 1.5
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_data_arguments(parser)
-    parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="the file to save the model to")
+    parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="file to save the model to")
     parser.add_argument(
         "--model", metavar="NAME", help="see `kernelkin models` (default: Kin, an average of mixed kernel models)"
     )
-    parser.add_argument("--quick", action="store_true", help="fit MK-MTRL as it is")
+    parser.add_argument("--quick", action="store_true", help="fit MK-MTRL with default parameters")
     add_model_arguments(parser)
     parser.add_argument(
         "--test-size",
         type=float,
         default=0.25,
         metavar="SHARE",
-        help="share of every task to hold out; 0: no test (default: 0.25)",
+        help="share of each task to hold out; 0: no test (default: 0.25)",
     )
-    parser.add_argument("--test", metavar="FILE", help="a labelled table to test on, in place of rows held out of DATA")
+    parser.add_argument("--test", metavar="FILE", help="labelled table to test on, instead of rows held out of DATA")
     parser.add_argument(
         "--sharing-repeats",
         type=int,
         metavar="N",
-        help="repetitions of the cross-validation that answers whether sharing helps; 0: leave it out (default: "
+        help="repetitions of the cross-validation that tests whether sharing helps; 0: skip it (default: "
         f"{REPEATS}, or fewer if they take more than {SECONDS:.0f} s)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
     parser.add_argument(
-        "--keep-test", action="store_true", help="save the model that was tested; by default it is refitted to all rows"
+        "--keep-test", action="store_true", help="save the tested model; by default the model is refitted to all rows"
     )
 
 
@@ -103,7 +103,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     _show_data(terminal, arguments, problem)
     with says_what_is_kept(arguments.cache):
         model, about, schema = _fit_and_save(problem, recipe, arguments, terminal)
-    rows = "all rows" if _refits(arguments) else "the training rows; the test rows were kept out"
+    rows = "all rows" if _refits(arguments) else "the training rows, without the test rows"
     out = shlex.quote(arguments.out)
     terminal.say(
         "",
@@ -115,14 +115,14 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _refits(arguments: Namespace) -> bool:
-    """Whether the model is fitted again after the test, to all rows."""
+    """Return whether the model is refitted to all rows after the test."""
     return not (arguments.keep_test or arguments.test)
 
 
 def _summary(
     arguments: Namespace, problem: Problem, model: Any, about: dict[str, Any], schema: TableSchema
 ) -> dict[str, Any]:
-    """What a script may want to know about a fit."""
+    """Return a summary of the fit, for --json."""
     evaluation = about.get("evaluation")
     return {
         "model": arguments.out,
@@ -149,7 +149,7 @@ def _check(arguments: Namespace) -> None:
     if arguments.keep_test and not arguments.test_size:
         raise ValueError("--keep-test needs a test: --test-size above 0")
     if arguments.cache and not arguments.cv:
-        raise ValueError("--cache keeps the parts of a cross-validation of parameters: it needs --cv")
+        raise ValueError("--cache stores results of the parameter search: it needs --cv")
     if arguments.sharing_repeats is not None and arguments.sharing_repeats < 0:
         raise ValueError(f"--sharing-repeats must be 0 or more, not {arguments.sharing_repeats}")
     check_writable(arguments.out)
@@ -160,8 +160,8 @@ def _check(arguments: Namespace) -> None:
 def _fit_and_save(
     problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
 ) -> tuple[Any, dict[str, Any], TableSchema]:
-    """Test the model, fit it to all rows and save it; then compare it with simpler models, and save what was found."""
-    from ..storage import save_model
+    """Test the model, fit it to all rows and save it; then compare it with simpler models and save the comparison."""
+    from ..storage.model_files import save_model
 
     about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
     about["command"] = shlex.join(["kernelkin", *arguments.argv])
@@ -187,7 +187,7 @@ def _fit_and_save(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"{arguments.out} is saved, without the comparison of models") from None
         except Exception as error:
-            # A model that was fitted is never lost by what is asked about it afterwards.
+            # An error in the comparison must not lose the fitted model.
             complain(f"warning: {type(error).__name__}: {error}; {arguments.out} is saved without this comparison")
     save_model(model, arguments.out, schema=schema, about=about)
     return model, about, schema
@@ -196,7 +196,7 @@ def _fit_and_save(
 def _answers(
     problem: Problem, recipe: Recipe, saved: SavedModel, train: np.ndarray, terminal: Terminal, progress: Progress
 ) -> Iterator[dict[str, Any]]:
-    """Whether sharing helps, and how the tasks are related, as they are shown -> what is saved of each."""
+    """Print whether sharing helps and how the tasks are related, and yield the parts to save."""
     arguments = recipe.arguments
     if arguments.sharing_repeats != 0:
         found = verdict_on_sharing(recipe, problem.schema(train), problem.frame.iloc[train], progress)
@@ -218,7 +218,7 @@ def _answers(
 
 
 def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
-    """How long the steps take beside each other."""
+    """Return the relative run times of the steps."""
     baselines, relations = (pair[not searched] for pair in (_BASELINES, _RELATIONS))
     weights = [1.0, baselines] if arguments.test_size or arguments.test else []
     weights += [(1 / (1 - arguments.test_size)) ** _GROWTH] if _refits(arguments) else []
@@ -229,7 +229,7 @@ def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
 def _evaluate(
     problem: Problem, recipe: Recipe, arguments: Namespace, progress: Progress
 ) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
-    """Fit to some rows and score on the others, beside the baselines -> scores; training rows, schema, model."""
+    """Fit to some rows and score on the others, with baselines; return scores, training rows, schema and model."""
     data, classes = problem.task_data(), problem.classes
     train, new = np.arange(len(problem.frame)), problem.test
     if new is None:
@@ -249,8 +249,8 @@ def _evaluate(
         values[name] = predict_baseline(baseline, schema, known, new, data.labels, classes)
     overall, scores = score_models(y, codes, len(data.labels), values, classes, wide=problem.task is None)
     how = f"the rows of {arguments.test}" if arguments.test else f"{arguments.test_size:.0%} of the rows of every task"
-    refitted = "; the saved model was then fitted to all rows" if _refits(arguments) else ""
-    predicted = rows_of_table(SavedModel(model, schema), new, f"{how}, which this fit had not seen{refitted}")
+    refitted = "; the saved model was then refitted to all rows" if _refits(arguments) else ""
+    predicted = rows_of_table(SavedModel(model, schema), new, f"{how}, not used in this fit{refitted}")
     evaluation = {
         "score": "R²" if problem.regression else "accuracy",
         "tasks": data.labels.tolist(),
@@ -290,13 +290,13 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> No
     incomplete = [column.name for column in schema.columns if column.n_missing]
     if incomplete:
         terminal.say(
-            f"Missing values in {listing(incomplete, 5)}: numbers are taken as the mean, texts as none of the known "
-            "ones, and a feature marks them."
+            f"Missing values in {listing(incomplete, 5)}: numbers are replaced by the mean, texts are encoded as "
+            "none of the known texts, and a feature marks them."
         )
     terminal.say()
 
 
-# Of one column, and of several.
+# Singular and plural.
 _KIND_WORDS = {
     "number": ("number, standardised", "numbers, standardised"),
     "boolean": ("yes or no", "yes or no"),
@@ -306,7 +306,7 @@ _KIND_WORDS = {
 
 
 def choose_model(arguments: Namespace) -> str:
-    """Return the name of the model: the given one, or the search unless something asks for MK-MTRL itself."""
+    """Return the name of the model: the given one, or the default unless an option needs MK-MTRL."""
     if arguments.model is not None:
         if arguments.quick:
             raise ValueError("--quick fits MK-MTRL: leave out --model, or leave out --quick")

@@ -1,14 +1,15 @@
-"""`kernelkin inspect` and `kernelkin report`: describe a saved model, in the terminal or as a page."""
+"""`kernelkin inspect` and `kernelkin report`: describe a saved model in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ..data import listing
+from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import check_writable
-from ..relations import SharingReport, TaskRelations
+from ..relations.analysis import TaskRelations
+from ..relations.sharing import SharingReport
 from .evaluation import as_text, shorten
 from .problem import add_format_arguments, text_format
 from .score import read_labelled
@@ -16,7 +17,7 @@ from .terminal import Terminal
 
 HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
 EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
-REPORT_HELP = "write one HTML file that shows how well a saved model predicts, and why; it needs no network"
+REPORT_HELP = "write an HTML file, usable offline, that shows how well a saved model predicts and why"
 REPORT_EXAMPLES = (
     "  kernelkin report sales.kin -o report.html\n"
     "  kernelkin report sales.kin --test later.csv -o report.html\n"
@@ -30,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     saved = load_model(arguments.model)
     model, about = saved.model, saved.about
@@ -45,7 +46,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def facts(saved: Any) -> list[tuple[str, str]]:
-    """Titles and texts."""
+    """Return titles and texts that describe a saved model."""
     model, schema, about = saved.model, saved.schema, saved.about
     found = []
     if schema is not None:
@@ -82,7 +83,7 @@ def facts(saved: Any) -> list[tuple[str, str]]:
 
 
 def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
-    """What is known of each task, by title."""
+    """Return the columns of the table of tasks, by title."""
     tasks, found = model.tasks_.tolist(), {}
     if "task_rows" in about:
         counts = dict(map(tuple, about["task_rows"]))
@@ -103,19 +104,17 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
 
 def add_report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="a file saved by `kernelkin fit`, or two to show side by side"
+        "models", nargs="+", metavar="MODEL", help="file saved by `kernelkin fit`, or two files to compare"
     )
     parser.add_argument("-o", "--out", required=True, metavar="HTML", help="the file to write")
-    parser.add_argument(
-        "--test", metavar="FILE", help="a labelled table to test on, in place of the rows held out by fit"
-    )
-    parser.add_argument("--title", help="the headline (default: the target and the task)")
+    parser.add_argument("--test", metavar="FILE", help="labelled table to test on, instead of the rows held out by fit")
+    parser.add_argument("--title", help="title of the page (default: the target and the task)")
     add_format_arguments(parser)
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
-    from ..report import report_of_files
-    from ..storage import load_model
+    from ..report.report import report_of_files
+    from ..storage.model_files import load_model
 
     if len(arguments.models) > 2:
         raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")
@@ -128,7 +127,7 @@ def run_report(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _read_test(arguments: Namespace, models: list[Any]) -> Any:
-    """The labelled table, without rows that have no task or no target."""
+    """Return the labelled table, without rows that have no task or no target."""
     for path, saved in zip(arguments.models, models, strict=True):
         if saved.schema is None:
             raise ValueError(f"--test: {path} was saved without the schema of a table")

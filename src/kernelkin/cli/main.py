@@ -1,4 +1,4 @@
-"""The command line: one parser, one function for each command, errors in one line."""
+"""The entry point of the command line: parse arguments, run a command, print errors on one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} inte
 class Command(NamedTuple):
     """A subcommand: its help, its arguments, and the function that runs it.
 
-    `writes_files` says that its result is a file, so that it continues when nobody reads its output any more.
+    `writes_files` means that the result is a file, so the command continues when standard output is closed.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _models(arguments: Namespace, terminal: Terminal) -> None:
     width = max(len(model.name) for model in all_models())
     for model in all_models():
         kinds = [kind for kind, found in (("classes", model.classifier), ("numbers", model.regressor)) if found]
-        more = "; needs the targets of all tasks on the same rows, so from Python only" if model.needs_wide else ""
+        more = "; needs the targets of all tasks for every row, so from Python only" if model.needs_wide else ""
         terminal.say(f"{model.name:<{width}}  {model.description}")
         terminal.say(f"{'':<{width}}    predicts {' and '.join(kinds)}{more}")
         if arguments.references:
@@ -70,7 +70,7 @@ def _models(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _completion_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell that the script is for")
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
 
 
 def _completion(arguments: Namespace, terminal: Terminal) -> None:
@@ -125,12 +125,12 @@ COMMANDS = (
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="kernelkin",
-        description="Multi-task multiple kernel learning: which kernels each task should use, and how tasks relate.",
+        description="Multi-task multiple kernel learning: which kernels each task uses, and how tasks are related.",
         epilog=SESSION,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kernelkin {__version__}")
-    # The same option before and after the command; suppressed, so that the second does not undo the first.
+    # The option is accepted before and after the command; SUPPRESS keeps the second from resetting the first.
     debug = ArgumentParser(add_help=False)
     debug.add_argument("--debug", action="store_true", default=SUPPRESS, help="show a traceback when something fails")
     parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"interrupted; {error}" if str(error) else "interrupted")
         return INTERRUPTED
     except Exception as error:
-        if _is_broken_pipe(error):  # the reader, such as `head`, has all it wants
+        if _is_broken_pipe(error):  # the reader, such as `head`, has closed the pipe
             return FAILED
         if debug:
             raise
@@ -186,7 +186,7 @@ def _run(arguments: Namespace) -> int:
 
 
 def _fill_closed_streams() -> None:
-    """Standard streams that are closed point to nothing, so that no file that is opened later takes their number."""
+    """Open closed standard streams on the null device, so that no later file gets their descriptors."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -195,7 +195,7 @@ def _fill_closed_streams() -> None:
 
 
 def _release_stdout() -> None:
-    """When standard output cannot be written any more, Python would try again at exit and print a traceback."""
+    """Redirect a broken standard output; otherwise Python would flush it again at exit and print a traceback."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -204,7 +204,7 @@ def _release_stdout() -> None:
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
-    # An error on a file that the user named is about that file.
+    # An error with a file name is about that file, not about standard output.
     return isinstance(error, OSError) and error.errno == EPIPE and error.filename is None
 
 

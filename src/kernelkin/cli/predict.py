@@ -1,4 +1,4 @@
-"""`kernelkin predict`: predictions for a table of any length, a piece at a time."""
+"""`kernelkin predict`: predict a table of any length, piece by piece."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from ..data import listing
+from ..data.arrays import listing
 from ..tables.cells import CellError
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import DATA_HELP, add_format_arguments, text_format
@@ -26,10 +26,10 @@ EXAMPLES = (
     "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
     "  kernelkin predict sales.kin new.csv --interval -o predictions.csv\n"
     "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
-    "the cells of a CSV or TSV file are repeated as they are, and one with the prediction is added to each row. A\n"
-    "model of several targets adds a column for each, named by the target and --column. What is written is UTF-8"
+    "the cells of a CSV or TSV file are copied unchanged, and a cell with the prediction is added to each row. A\n"
+    "model with several targets adds a column for each, named by the target and --column. The output is UTF-8"
 )
-# What a spreadsheet takes for the beginning of a formula.
+# Characters at which a spreadsheet starts a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -37,9 +37,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument(
-        "-o", "--out", required=True, metavar="OUT", help="a CSV or TSV file, also packed as .gz, or - for stdout"
+        "-o", "--out", required=True, metavar="OUT", help="CSV or TSV file, may be compressed (.gz), or - for stdout"
     )
-    parser.add_argument("--column", default="prediction", metavar="NAME", help="its name (default: prediction)")
+    parser.add_argument(
+        "--column", default="prediction", metavar="NAME", help="name of the new column (default: prediction)"
+    )
     parser.add_argument(
         "--proba", action="store_true", help="also add the probability of each class, in columns probability_CLASS"
     )
@@ -49,28 +51,28 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const=0.9,
         metavar="COVERAGE",
-        help="also add the ends of intervals that contain this share of the targets (without a number: 0.9), in "
-        "columns NAME_low and NAME_high",
+        help="also add intervals that contain this share of the targets (default share: 0.9), in columns NAME_low and "
+        "NAME_high",
     )
     parser.add_argument(
         "--unknown-tasks",
         choices=["common", "error"],
-        help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
-        "(default: as in `kernelkin fit`)",
+        help="how to treat tasks that were not in training: predict them by the part common to all tasks, or raise an "
+        "error (default: as in `kernelkin fit`)",
     )
-    add_task_features(parser, "predicts new tasks by a model that was fitted with features of tasks")
+    add_task_features(parser, "predict new tasks with a model that was fitted with task features")
     parser.add_argument(
         "--safe-csv",
         action="store_true",
-        help="put ' before texts that a spreadsheet would run as a formula (those that begin with = + - @)",
+        help="put ' before texts that a spreadsheet would run as a formula (texts that begin with = + - @)",
     )
     add_format_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object about what was written, for scripts")
+    parser.add_argument("--json", action="store_true", help="print a summary as one JSON object, for scripts")
     parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     if arguments.rows < 1:
         raise ValueError(f"--rows must be at least 1, not {arguments.rows}")
@@ -92,8 +94,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
     for name, values in unseen.items():
         complain(
-            f"warning: column {name!r} has values that training did not have: {listing(sorted(values), 5)}; they are "
-            "taken as none of the known ones"
+            f"warning: column {name!r} has values that were not in training: {listing(sorted(values), 5)}; they are "
+            "encoded as none of the known values"
         )
     if arguments.out != STDOUT:
         word = "column" if len(columns) == 1 else "columns"
@@ -103,7 +105,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _check_columns(model: Any, arguments: Namespace) -> None:
-    """Refuse probabilities of numbers, and intervals of classes."""
+    """Raise if probabilities are requested from a regressor, or intervals from a classifier."""
     if arguments.proba and not hasattr(model, "predict_proba"):
         raise ValueError("--proba: this model predicts numbers; use --interval")
     if arguments.interval is not None and not hasattr(model, "predict_interval"):
@@ -113,7 +115,7 @@ def _check_columns(model: Any, arguments: Namespace) -> None:
 
 
 def added_columns(saved: Any, arguments: Namespace) -> list[str]:
-    """Return the names of the columns that are added; where every target is a task, those of each target."""
+    """Return the names of the added columns; for several targets, the columns of each target."""
     schema, model = saved.schema, saved.model
     starts = [""] if schema.task is not None else [f"{target} " for target in schema.target_names]
     names = [f"{start}{arguments.column}" for start in starts]
@@ -129,7 +131,7 @@ def added_columns(saved: Any, arguments: Namespace) -> list[str]:
 def _predict_all(
     saved: Any, arguments: Namespace, file: TextIO, separator: str, columns: list[str]
 ) -> tuple[int, dict[str, set[str]]]:
-    """Write every piece with its predictions -> the number of rows, and texts that training did not have."""
+    """Write each piece with its predictions; return the number of rows and the texts that were not in training."""
     features = [column.name for column in saved.schema.columns]
     count, unseen = 0, dict[str, set[str]]()
     form = text_format(arguments)
@@ -141,7 +143,7 @@ def _predict_all(
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
-        # A table of semicolons stays one, unless the endings say otherwise.
+        # The output keeps the separator of the input, such as a semicolon, unless its ending implies another.
         anew = piece.separator is None or separator != input_separator(arguments.data)
         between = separator if anew else str(piece.separator)
         out, header = piece.frame.assign(**added), [*piece.header, *added]
@@ -163,8 +165,8 @@ def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
     if not hasattr(saved.model, "with_tasks"):
         raise ValueError(
-            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; Kin "
-            "also takes those of new tasks later"
+            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; only "
+            "Kin also takes features of new tasks later"
         )
     frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
     try:
@@ -182,7 +184,7 @@ def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:
-    """The columns that are added to a piece, with so many rows before it; errors name the file and the row in it."""
+    """Return the added columns of a piece that follows `before` rows; errors name the file and the row in it."""
     try:
         parts = [saved.predict(values)]
         if arguments.proba:
@@ -202,7 +204,7 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
 
 
 def neutralise(frame: DataFrame) -> DataFrame:
-    """A table whose texts no spreadsheet takes for formulas."""
+    """Return the table with texts changed so that no spreadsheet runs them as formulas."""
     texts = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind not in "biufc"]
     return frame.assign(**{name: [_neutral(cell) for cell in frame[name]] for name in texts})
 

@@ -1,4 +1,4 @@
-"""From a table and command line arguments to a learning problem: rows, tasks, targets, and what kind they are."""
+"""Build a learning problem from a table and command line arguments: rows, tasks, targets, and their kind."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import TaskData, listing, read_training
-from ..tables import TableEncoder, TableSchema
+from ..data.arrays import listing
+from ..data.forms import TaskData, read_training
 from ..tables.cells import Decimal, as_numbers
-from ..tables.encoder import check_names
+from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
-from ..tables.schema import common_unit, read_target
+from ..tables.schema import TableSchema, common_unit, read_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-# Whole numbers with at most this many distinct values are taken as classes.
+# Whole numbers with at most this many distinct values are treated as classes.
 MOST_CLASSES = 10
-DATA_HELP = "a CSV, TSV, Parquet or Excel file with a header, also packed (.gz, .xz), or - for CSV on stdin"
+DATA_HELP = "CSV, TSV, Parquet or Excel file with a header, optionally compressed (.gz, .xz), or - for CSV on stdin"
 
 
 def add_data_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
-    parser.add_argument("--task", metavar="COL", help="the column with the task of each row")
+    parser.add_argument("--task", metavar="COL", help="column with the task of each row")
     parser.add_argument(
         "--target",
         required=True,
         nargs="+",
         metavar="COL",
-        help="the column to predict; or several, each of which is a task on the same rows (then without --task)",
+        help="column to predict; or several columns, each a task on the same rows (then without --task)",
     )
     parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
     add_format_arguments(parser)
     parser.add_argument(
         "--day-first",
         action=BooleanOptionalAction,
-        help="whether 3/4/2024 is the third of April (default: no, with a warning where no date of a column shows it)",
+        help="whether 3/4/2024 is the third of April (default: no, with a warning for ambiguous columns)",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--classification", action="store_true", help="treat the target as a class")
@@ -48,18 +48,16 @@ def add_data_arguments(parser: ArgumentParser) -> None:
 
 
 def add_format_arguments(parser: ArgumentParser) -> None:
-    """How text files are written: of all commands that read a table."""
+    """Add the options for the format of text files, for all commands that read a table."""
     parser.add_argument(
-        "--sep", metavar="CHAR", help="what separates columns, tab for a tab (default: by the ending and the header)"
+        "--sep", metavar="CHAR", help="column separator, or tab (default: by the file ending and the header)"
     )
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="of a text file (default: utf-8)")
-    parser.add_argument(
-        "--decimal", choices=[".", ","], default=".", help="what separates the fractions of numbers (default: .)"
-    )
+    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of a text file (default: utf-8)")
+    parser.add_argument("--decimal", choices=[".", ","], default=".", help="decimal separator of numbers (default: .)")
 
 
 def text_format(arguments: Namespace) -> TextFormat:
-    """Return how the text files are written that these arguments name."""
+    """Return the format of text files given by the arguments."""
     separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
     return TextFormat(separator, arguments.encoding, arguments.decimal)
 
@@ -70,12 +68,12 @@ class Problem:
 
     Attributes
     ----------
-    task : the column of tasks; None where every target is a task.
-    targets : the columns to predict; one where there is a task.
-    test : another labelled table that is for testing only; None where there is none.
-    units : of the targets, where their cells have any, such as "EUR".
-    tiny_tasks : the tasks with one row, or one class, to train on.
-    notes : how the table was read.
+    task : the column of tasks; None if every target is a task.
+    targets : the columns to predict; a single one if there is a task column.
+    test : another labelled table for testing only, or None.
+    units : the units of the targets, such as "EUR", if their cells have any.
+    tiny_tasks : the tasks with one row, or one class, in training.
+    notes : messages about how the table was read.
     day_first : whether the day comes first in dates such as 3/4/2024.
     """
 
@@ -92,7 +90,7 @@ class Problem:
     day_first: bool | None = None
 
     def task_data(self) -> TaskData:
-        """The tasks and targets of all rows, in the units of the table: what folds and scores are made from."""
+        """Return the tasks and targets of all rows, in the units of the table, for folds and scores."""
         whole = self.schema()
         y = whole.restore(whole.targets(self.frame))
         # Folds and scores need no features.
@@ -104,19 +102,19 @@ class Problem:
         return None if self.regression else np.unique(np.concatenate(self.task_data().y))
 
     def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
-        """Leave the tiny tasks out, unless tasks share parts of their functions; a note says what was done."""
+        """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
         if not self.tiny_tasks:
             return self
         count = "1 task" if len(self.tiny_tasks) == 1 else f"{len(self.tiny_tasks)} tasks"
         found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
         if shares_functions:
-            return replace(self, notes=(*self.notes, f"{found}, learned by what tasks share."))
+            return replace(self, notes=(*self.notes, f"{found}, learned from the shared part."))
         frame = self.frame[~self.frame[self.task].isin(self.tiny_tasks)]
         test = None if self.test is None else self.test[~self.test[self.task].isin(self.tiny_tasks)]
         return replace(self, frame=frame, test=test, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
-        """The schema of some of the rows."""
+        """Return the schema of these rows."""
         return TableSchema.fit(
             self.frame.iloc[rows],
             self.task,
@@ -130,7 +128,7 @@ class Problem:
 
 
 def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
-    """Read the table that the arguments name, and the labelled table `test`, if any; errors name the file."""
+    """Read the table given by the arguments, and the labelled table `test`, if any; errors name the file."""
     frame, day_first = _load(arguments.data, arguments)
     with in_file(arguments.data):
         problem = replace(read_problem(frame, arguments), day_first=day_first)
@@ -145,20 +143,20 @@ def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     for name, word in words.items():
         unknown = sorted(set(tested[name].dropna()) - set(frame[name]), key=str)
         if unknown:
-            raise ValueError(f"{test} has {word} that {display_name(arguments.data)} has not: {listing(unknown)}")
+            raise ValueError(f"{test} has {word} not found in {display_name(arguments.data)}: {listing(unknown)}")
     return replace(problem, test=tested, notes=(*problem.notes, *(f"{test}: {note}" for note in notes)))
 
 
 def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
-    """Read a table, and whether the day comes first in its dates: some of its rows may not show that.
+    """Read a table and find out from all its rows whether the day comes first in dates.
 
-    Cells that cannot be encoded are refused while rows still have the numbers of the file.
+    Cells that cannot be encoded are refused here, where row numbers are still those of the file.
     """
     task, targets = arguments.task, list(dict.fromkeys(arguments.target))
     if task is None and len(targets) == 1:
-        raise ValueError("--task is missing: name the column with the task of each row, or several columns as --target")
+        raise ValueError("--task is missing: name the column with the task of each row, or several --target columns")
     if task is not None and len(targets) > 1:
-        raise ValueError("several columns as --target are tasks of their own: leave out --task, or name one target")
+        raise ValueError("with several --target columns, each is a task: leave out --task, or name one target")
     if task in targets:
         raise ValueError(f"--task and --target are the same column, {task!r}")
     frame = read_table(path, task, arguments.target, text_format(arguments))
@@ -195,7 +193,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
-    """The tasks with one row, or one class; refused where there is no other task."""
+    """Return the tasks with one row, or one class; raise if there are no other tasks."""
     groups = train.groupby(task)[target]
     useful = groups.size() > 1 if regression else groups.nunique() > 1
     if not useful.any():
@@ -205,7 +203,7 @@ def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> t
 
 
 def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
-    """The rows that have a task and a target; of several targets, one at least."""
+    """Return the rows that have a task and at least one target."""
     gone = frame[list(targets)].isna().all(axis=1)
     names = " or ".join(map(repr, targets[:3] if task is None else [task, *targets]))
     if task is not None:
@@ -219,7 +217,7 @@ def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> 
 
 
 def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[DataFrame, tuple[str, ...]]:
-    """The table with targets such as "30 EUR" as numbers, and their units; names of few classes stay as they are."""
+    """Convert targets such as "30 EUR" to numbers; return the table and the units. Class names stay unchanged."""
     units = []
     for name in targets:
         values = frame[name].dropna()
@@ -231,12 +229,12 @@ def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespac
 
 
 def _guess_all(frame: DataFrame, targets: Sequence[str], arguments: Namespace) -> tuple[bool, str]:
-    """Whether to regress, and why; several targets must agree."""
+    """Return whether this is a regression problem, and why; raise if several targets differ."""
     found = {name: _guess(frame[name].dropna(), name, arguments) for name in targets}
     kinds = {regression: name for name, (regression, _) in found.items()}
     if len(kinds) > 1:
         raise ValueError(
-            f"{kinds[True]!r} is a number and {kinds[False]!r} a class: fit them separately, or say --regression or "
+            f"{kinds[True]!r} is a number and {kinds[False]!r} a class: fit them separately, or use --regression or "
             "--classification"
         )
     regression, why = found[targets[0]]
@@ -259,7 +257,7 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     if not numeric and distinct > max(len(values) // 2, 2):
         raise ValueError(
             f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
-            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers (of days, say) must not be text"
+            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must not be written as text"
         )
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
@@ -273,13 +271,13 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
 
 
 def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
-    """Refuse a target of text that is asked to be a number, or of which most values are numbers."""
+    """Raise if a text target is used with --regression, or if most of its values are numbers."""
     cells = values.to_numpy(dtype=object)
     other: Decimal = "," if arguments.decimal == "." else "."
     stray = np.isinf(as_numbers(cells, arguments.decimal))
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
-        raise ValueError(f"column {name!r} has numbers with the decimal sign {other!r}: say --decimal {other}")
+        raise ValueError(f"column {name!r} has numbers with the decimal separator {other!r}: use --decimal {other}")
     if stray.any() and (arguments.regression or (values.nunique() > MOST_CLASSES and stray.mean() < 0.5)):
         cell, row = f"{str(values.iloc[stray.argmax()])!r:.80}", int(values.index[stray.argmax()]) + 1
-        advice = "correct or empty this cell, or say --classification"
+        advice = "correct or empty this cell, or use --classification"
         raise ValueError(f"column {name!r} has {cell} in row {row}, not a number: {advice}")

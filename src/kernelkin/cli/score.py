@@ -1,4 +1,4 @@
-"""`kernelkin score`: how well a saved model predicts a labelled table."""
+"""`kernelkin score`: score a saved model on a labelled table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..storage import SavedModel
+    from ..storage.model_files import SavedModel
 
 HELP = "score a saved model on a labelled table, task by task"
 EXAMPLES = (
     "  kernelkin score sales.kin later.csv\n"
     "  kernelkin score sales.kin later.csv --json\n\n"
     "regression: R², root mean squared error and mean absolute error, in the units of the target\n"
-    "classification: accuracy, and of two classes the area under the ROC curve (AUC)"
+    "classification: accuracy, and for two classes the area under the ROC curve (AUC)"
 )
 _TITLES = {"r2": "R²", "rmse": "RMSE", "mae": "MAE", "auc": "AUC"}
 
@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage import load_model
+    from ..storage.model_files import load_model
 
     if arguments.json:
         terminal.use_json()
@@ -62,7 +62,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
-    """The rows that have a task and a target, and the number of the others."""
+    """Return the rows that have a task and a target, and the number of the others."""
     schema = saved.schema
     assert schema is not None
     form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
@@ -77,7 +77,7 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
 
 
 def table_scores(saved: SavedModel, frame: DataFrame) -> dict[Any, dict[str, float]]:
-    """The number of rows and the scores of each task, in the units of the table."""
+    """Return the number of rows and the scores of each task, in the units of the table."""
     schema, model = saved.schema, saved.model
     assert schema is not None
     tasks = schema.tasks(frame)

@@ -1,4 +1,4 @@
-"""Where commands print. All text passes through here, so that nothing in a user's data can steer the terminal."""
+"""Terminal output. All text is printed here, so that control characters in a user's data are always escaped."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Terminal:
     Parameters
     ----------
     keep_going : bool
-        Whether a command continues when nobody reads its output any more (`kernelkin fit ... | head -1`), because what
-        it makes is a file. What went wrong is then in `lost`.
+        Whether a command continues when its output is closed (`kernelkin fit ... | head -1`), because its result is a
+        file. The error is then stored in `lost`.
     """
 
     def __init__(self, *, keep_going: bool = False) -> None:
@@ -30,34 +30,34 @@ class Terminal:
             raise ValueError("standard output is closed")
 
     def use_json(self) -> None:
-        """From now on print nothing but what is given to `emit`, for scripts."""
+        """Print only the objects passed to `emit` from now on."""
         self._as_json = True
 
     def emit(self, content: dict[str, Any]) -> None:
-        """Print an object as one line of JSON, after `use_json`; numbers that are not finite are null."""
+        """Print an object as one line of JSON if `use_json` was called; numbers that are not finite become null."""
         if self._as_json:
             self._write(json.dumps(_finite(content), ensure_ascii=True, allow_nan=False) + "\n")
 
     def say(self, *lines: str) -> None:
-        """Print lines, each with its control characters escaped; an empty line where none is given."""
+        """Print lines with control characters escaped; print an empty line if none is given."""
         if self._as_json:
             return
         self._write("".join(f"{printable(line)}\n" for line in lines or ("",)))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """The first column to the left, the others to the right; an empty row becomes a line."""
+        """Print a table: the first column left-aligned, the others right-aligned; an empty row becomes a line."""
         if not self._as_json:
             self._write(format_table(columns, rows) + "\n")
 
     def progress(self, total: int, weights: Sequence[float] | None = None) -> Progress:
-        """The progress of so many steps, on standard error; `weights` say how long they take beside each other."""
+        """Return a progress bar of `total` steps on standard error; `weights` are the relative times of the steps."""
         return Progress(total, weights=weights)
 
     def _write(self, text: str) -> None:
         if self.lost is not None or sys.stdout is None:
             return
         try:
-            # What the encoding of the terminal does not have is escaped.
+            # Characters that the terminal's encoding does not have are escaped.
             encoding = sys.stdout.encoding or "utf-8"
             sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
             sys.stdout.flush()
@@ -105,5 +105,5 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: two for wide characters, none for marks that combine with others."""
+    """Return the width on a terminal: two for wide characters, zero for combining marks."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

@@ -1,4 +1,4 @@
-"""From a learning problem and command line arguments to fitted models."""
+"""Fit models to a learning problem, as set by command line arguments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..data import listing
-from ..kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, resolve_kernels, view_kernels
-from ..kernels.families import default_kernels
+from ..data.arrays import listing
+from ..kernels.families import (
+    default_kernels,
+    gaussian_kernels,
+    linear_kernels,
+    polynomial_kernels,
+    resolve_kernels,
+    view_kernels,
+)
+from ..kernels.kernel import Kernel
 from ..paper.couplings import COMMON
-from ..paper.model_selection import read_scoring
+from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
-from ..tables import TableSchema
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
+from ..tables.schema import TableSchema
 from .problem import Problem, text_format
 from .terminal import complain
 
@@ -28,9 +35,9 @@ if TYPE_CHECKING:
     from ..progress import Progress
 
 
-# The model that needs no parameters: an average of mixed kernel models.
+# The default model, which needs no parameters: an average of mixed kernel models.
 SEARCHED = "Kin"
-# The column that names the tasks in a table of their features, where tasks are several targets.
+# The column with the task names in a table of task features, if the tasks are several targets.
 TASK = "task"
 KERNELS_HELP = """\
 kernels:
@@ -48,23 +55,23 @@ def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--unknown-tasks",
         choices=["common", "error"],
-        help="tasks that training did not have: predict them by what all tasks have in common, or refuse them "
-        f"(default: common for {SEARCHED}, error for the other models)",
+        help="how to treat tasks that were not in training: predict them by the part common to all tasks, or raise an "
+        f"error (default: common for {SEARCHED}, error for the other models)",
     )
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="parameters of the model, such as C=10 min_rank=2"
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="model parameters, such as C=10 min_rank=2"
     )
     parser.add_argument("--balanced", action="store_true", help="give the classes of each task equal weight")
     parser.add_argument(
-        "--scoring", metavar="NAME", help="what --cv goes by: r2, accuracy, roc_auc ... (default: r2 or accuracy)"
+        "--scoring", metavar="NAME", help="score for --cv: r2, accuracy, roc_auc ... (default: r2 or accuracy)"
     )
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
     parser.add_argument(
         "--cache",
         metavar="DIR",
-        help="keep the finished parts of a cross-validation here, so that the same command continues after a stop",
+        help="store finished parts of a cross-validation here, to continue an interrupted command",
     )
 
 
@@ -93,7 +100,7 @@ class Recipe:
 
     @property
     def shares_functions(self) -> bool:
-        """Whether tasks share parts of their functions, so that one row or one class of a task is enough to fit it."""
+        """Whether tasks share parts of their functions, so that a task with one row or one class can be fitted."""
         if self.name == SEARCHED:
             return True
         known = self.estimator_class()().get_params(deep=False)
@@ -102,19 +109,20 @@ class Recipe:
         return features or bool(given and "couplings" in known)
 
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
-        """Fit to the rows of a table, a step of the progress whose parts are candidates."""
+        """Fit to the rows of a table."""
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
         model = getattr(model, "best_estimator_", model)
-        # Of no use to whoever loads the model.
+        # Not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
     def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
-        """The model, or a search if there are parameters to choose."""
-        from ..kin import KinClassifier, KinRegressor
-        from ..paper.model_selection import MultiTaskCV, has_choices
+        """Return the unfitted model, or a search if parameters are chosen by cross-validation."""
+        from ..kin.estimators import KinClassifier, KinRegressor
+        from ..paper.model_selection.cv import MultiTaskCV
+        from ..paper.model_selection.grid import has_choices
 
         estimator = self._estimator(schema)
         if isinstance(estimator, KinRegressor | KinClassifier):
@@ -135,9 +143,9 @@ class Recipe:
         found = self.model.regressor if self.regression else self.model.classifier
         if found is None:
             kind = "regression" if self.regression else "classification"
-            raise ValueError(f"{self.name} is not for {kind}; `kernelkin models` lists what is")
+            raise ValueError(f"{self.name} does not support {kind}; see `kernelkin models`")
         if self.model.needs_wide and not self.wide:
-            raise ValueError(f"{self.name} needs every target of every row, and this table has one target in each row")
+            raise ValueError(f"{self.name} needs all targets for every row, but this table has one target per row")
         return found
 
     def _estimator(self, schema: TableSchema) -> Any:
@@ -154,23 +162,23 @@ class Recipe:
         }
         known = estimator.get_params(deep=False)
         if "kernel" in known:
-            # Single-task learning uses one kernel of all columns, whichever kernels are given for the others.
+            # Single-task learning always uses one kernel on all columns; `--kernels` applies to the other models.
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
 
 
 @contextmanager
 def says_what_is_kept(cache: str | None) -> Iterator[None]:
-    """Say on an interrupt where the finished parts of a cross-validation are, if they are kept."""
-    kept = f"the finished parts are in {cache}, and the same command continues from there"
+    """On an interrupt, print where the finished parts of a cross-validation are stored, if they are."""
+    kept = f"the finished parts are in {cache}; run the same command to continue"
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(*interrupt.args or (kept if cache else "nothing was kept",)) from None
+        raise KeyboardInterrupt(*interrupt.args or (kept if cache else "nothing was saved",)) from None
 
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
-    """Refuse parameters that no model has."""
+    """Raise for parameters that no model has."""
     known = {name for recipe in recipes for name in recipe.estimator_class()().get_params(deep=False)}
     models = ", ".join(recipe.name for recipe in recipes)
     if arguments.couplings and "couplings" not in known:
@@ -180,7 +188,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     if arguments.unknown_tasks == "common" and "unknown_tasks" not in known:
         raise ValueError(f"--unknown-tasks: {models} cannot predict tasks that training did not have")
     if arguments.scoring and not arguments.cv:
-        raise ValueError("--scoring is what --cv goes by when it chooses parameters: add --cv, or leave it out")
+        raise ValueError("--scoring sets the score that --cv maximises: add --cv, or leave it out")
     try:
         read_scoring(arguments.scoring, classification=not recipes[0].regression)
     except ValueError as error:
@@ -191,7 +199,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
 
 
 def read_parameters(items: Sequence[str]) -> dict[str, Any]:
-    """What follows --set -> parameters.
+    """Return the parameters given after --set.
 
     >>> read_parameters(["C=10", "loss=squared", "min_rank=2.5"])
     {'C': 10, 'loss': 'squared', 'min_rank': 2.5}
@@ -212,13 +220,12 @@ def add_task_features(parser: ArgumentParser, purpose: str) -> None:
     parser.add_argument(
         "--task-features",
         metavar="FILE",
-        help=f"a table with a row for each task, which the task's column names ({TASK!r} where targets are tasks): "
-        f"{purpose}",
+        help=f"table with one row per task, named in the task column ({TASK!r} if the targets are tasks): {purpose}",
     )
 
 
 def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFrame:
-    """Read a table of tasks; its column `task`, or "task" where that is None, names them."""
+    """Read a table of task features; the column `task` (or "task" if that is None) holds the task names."""
     if path == STDIN:
         raise ValueError("--task-features must be a file: standard input is for the rows")
     frame = read_table(path, task or TASK, (), form)
@@ -230,7 +237,7 @@ def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFra
 
 
 def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
-    """Return features of tasks with the tasks as index, labelled as those of a table with this schema."""
+    """Return the task features indexed by task, with labels as in a table with this schema."""
     name, labels = schema.task or TASK, schema.tasks(frame)
     if labels is None:
         labels = frame[name].astype(str).to_numpy(dtype=str)
@@ -238,7 +245,7 @@ def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
 
 
 def read_kernels(items: Sequence[str] | None, positions: Mapping[str, list[int]]) -> list[Kernel] | None:
-    """What follows --kernels -> kernels; `positions` are the features of each column of the table.
+    """Return the kernels given after --kernels; `positions` are the features of each column of the table.
 
     >>> [kernel.name for kernel in read_kernels(["gaussian:0.5,2", "linear@age"], {"age": [0], "town": [1, 2]})]
     ['rbf(0.5 x median)', 'rbf(2 x median)', 'age: linear']

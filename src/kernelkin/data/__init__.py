@@ -1,4 +1,4 @@
-"""Multi-task data in its three forms, read and checked: what `fit` and `predict` are given becomes a `TaskData`."""
+"""Read and check multi-task data; the arguments of `fit` and `predict` become a `TaskData`."""
 
 from .arrays import Table, as_array, as_table, check_lengths, listing, missing, no_numbers, plain
 from .checks import (

@@ -1,7 +1,7 @@
-"""What a user may pass for an array or a table, as arrays of NumPy. Each failure names the argument.
+"""Convert arrays and tables passed by the user to NumPy arrays. Error messages name the argument.
 
-Tables of pandas, polars and Arrow (and of what offers `to_pandas`) are recognised by their methods, because none of
-these libraries is a dependency.
+Tables of pandas, polars and Arrow, and objects with a `to_pandas` method, are recognised by their methods, because none
+of these libraries is a dependency.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 _TIMES = (np.datetime64, np.timedelta64, date, time, timedelta)
-# What a column holds that is neither a number nor text, by how the name of its type begins in pandas, polars or Arrow.
-# NumPy would turn some of these into numbers without a warning.
+# Column types that are neither numbers nor text, by the beginning of their name in pandas, polars or Arrow.
+# NumPy would convert some of them to numbers without a warning.
 _NO_NUMBERS = {
     r"categor|dictionary|enum": "categories",
     r"interval": "intervals",
@@ -35,10 +35,10 @@ class Table:
 
     Attributes
     ----------
-    names : (d,) the names of the columns, text in most cases; unique.
+    names : (d,) the unique names of the columns, usually text.
     columns : d arrays (n,), or (n, m) for nested values.
-    types : (d,) the type of each column as its library calls it.
-    origins : (d,) of encoded tables, the column that each feature was made from and the part of it; None for others.
+    types : (d,) the type of each column, as named by its library.
+    origins : (d,) for encoded tables, the source column and part of each feature; None for other tables.
     """
 
     names: tuple[Any, ...]
@@ -55,19 +55,19 @@ class Table:
         return self.n_rows, len(self.names)
 
     def select(self, positions: Sequence[int]) -> Table:
-        """Some of the columns."""
+        """Return a table with the columns at these positions."""
         names, types = tuple(self.names[k] for k in positions), tuple(self.types[k] for k in positions)
         origins = None if self.origins is None else tuple(self.origins[k] for k in positions)
         return Table(names, tuple(self.columns[k] for k in positions), types, origins)
 
 
 def as_table(values: Any, name: str) -> Table | None:
-    """A data frame as a `Table`; None where `values` is not a data frame. `name` is what errors call it."""
+    """Return a data frame as a `Table`, or None if `values` is not a data frame. Errors refer to it as `name`."""
     if isinstance(values, Table):
         return values
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
-        raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory yet: collect them first")
+        raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory: collect them first")
     if hasattr(values, "iloc") and hasattr(values, "columns"):  # pandas
         named = list(values.items())
     elif hasattr(values, "get_columns"):  # polars
@@ -86,13 +86,13 @@ def as_table(values: Any, name: str) -> Table | None:
     for (label, column), type_name in zip(named, types, strict=True):
         try:
             columns.append(_column_array(column))
-        except Exception as error:  # of any library: polars has its own, for 128-bit integers say
+        except Exception as error:  # polars, for example, has its own exception for 128-bit integers
             raise TypeError(f"{name}, column {label!r} ({type_name}) is not an array: {error}") from None
     return Table(tuple(label for label, _ in named), tuple(columns), types)
 
 
 def _column_array(column: Any) -> np.ndarray:
-    """A column of pandas, polars or Arrow as an array; missing values are NaN, NaT, None or pandas.NA."""
+    """Return a column of pandas, polars or Arrow as an array; missing values are NaN, NaT, None or pandas.NA."""
     if hasattr(column, "combine_chunks"):  # `to_numpy` of several Arrow chunks loses missing categories
         column = column.combine_chunks()
     if hasattr(column, "dictionary_decode"):
@@ -103,18 +103,18 @@ def _column_array(column: Any) -> np.ndarray:
 
 
 def no_numbers(type_name: str) -> str | None:
-    """What a column of this type holds if neither numbers nor text: "categories", say."""
+    """Return what a column of this type holds, such as "categories"; None for numbers and text."""
     return next((words for pattern, words in _NO_NUMBERS.items() if re.match(pattern, type_name, re.IGNORECASE)), None)
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
-    """Lists, arrays, tensors, columns and data frames as an array; `name` is what errors call it.
+    """Return a list, array, tensor, column or data frame as an array. Errors refer to it as `name`.
 
-    NumPy alone would write numbers, and NaN, that stand beside text in a list as text, and would drop NUL characters
-    at the end of text: such lists become arrays of objects.
+    In a list that mixes numbers and text, NumPy would convert the numbers and NaN to text. It would also drop trailing
+    NUL characters. Such lists become arrays of objects.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked values: fill them in, or leave them out")
+        raise ValueError(f"{name} has masked values: fill them in or leave them out")
     table = as_table(values, name)
     if table is not None:
         return _stack_columns(table, name)
@@ -131,7 +131,7 @@ def as_array(values: Any, name: str) -> np.ndarray:
 
 
 def _from_tensor(tensor: Any, name: str) -> np.ndarray:
-    """A tensor of PyTorch, whatever it is used for there; types that NumPy does not have become float64."""
+    """Return a PyTorch tensor as an array; types that NumPy does not have become float64."""
     if "sparse" in str(tensor.layout):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: use {name}.to_dense()")
     try:
@@ -142,7 +142,7 @@ def _from_tensor(tensor: Any, name: str) -> np.ndarray:
 
 
 def _stack_columns(table: Table, name: str) -> np.ndarray:
-    """The columns of a table as one array (n, d): of their common type if all are numbers, otherwise of objects."""
+    """Return the columns as one array (n, d): of their common type if all are numbers, otherwise of objects."""
     for column, values, type_name in zip(table.names, table.columns, table.types, strict=True):
         if values.ndim != 1:
             raise TypeError(f"{name}, column {column!r} holds {no_numbers(type_name) or 'lists'} ({type_name})")
@@ -153,14 +153,14 @@ def _stack_columns(table: Table, name: str) -> np.ndarray:
 
 
 def holds_dates(values: np.ndarray) -> bool:
-    """Whether an array holds dates or times, which NumPy may turn into numbers without a warning."""
+    """Return whether an array holds dates or times, which NumPy may turn into numbers without a warning."""
     if values.dtype.kind != "O":
         return values.dtype.kind in "mM"
     return any(issubclass(kind, _TIMES) for kind in set(map(type, values.flat)))
 
 
 def missing(values: np.ndarray) -> np.ndarray:
-    """Which values are NaN, NaT, None or pandas.NA."""
+    """Return which values are NaN, NaT, None or pandas.NA."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "mM":
@@ -173,24 +173,24 @@ def missing(values: np.ndarray) -> np.ndarray:
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA has no truth value, nor have arrays
+    except (TypeError, ValueError):  # pandas.NA and arrays have no truth value
         return not hasattr(value, "__len__")
 
 
 def plain(values: np.ndarray) -> np.ndarray:
-    """An array of objects as one of numbers or text, if all its values are; other arrays as they are."""
+    """Convert an array of objects to numbers or text if all its values are; return other arrays unchanged."""
     return np.array(values.tolist()) if values.dtype.kind == "O" else values
 
 
 def check_lengths(X: np.ndarray, **others: Any) -> None:
-    """Refuse arrays, given by name, that have not one item for each row of X."""
+    """Raise if an array, given by name, does not have one item for each row of X."""
     for name, values in others.items():
         if values is not None and len(values) != len(X):
             raise ValueError(f"X has {len(X)} rows, but {name} has {len(values)}")
 
 
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
-    """`'a', 'b', 'c', ... (19 in all)`: names for a message, however many there are."""
+    """Return names for a message, shortened to `'a', 'b', 'c', ... (19 in all)` if there are many."""
     items = [repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
     if len(items) <= at_most:
         return ", ".join(items)

@@ -1,4 +1,4 @@
-"""What rows, targets, weights and task labels must be. Each failure names the array, the column or the row."""
+"""Validate rows, targets, weights and task labels. Error messages name the array, the column or the row."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sklearn.utils.validation import _check_sample_weight
 from ..exceptions import warn_user
 from .arrays import Table, as_array, as_table, holds_dates, listing, missing, no_numbers, plain
 
-# What to do about columns that are no numbers, or have gaps.
+# Advice for columns that are not numbers or have missing values.
 ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so"
 UNKNOWN = "Tasks that were not in training need unknown_tasks='common' (with couplings='common'), or task_features"
-# Objectives and scores are quadratic in the targets, and these squares still have a sum.
+# Objectives and scores are quadratic in the targets; the sum of such squares does not overflow.
 LARGEST = 1e150
-# Above, the penalty is lost in rounding: machines interpolate noise, or overflow.
+# Above this value the penalty is lost in rounding: models interpolate noise or overflow.
 LARGEST_WEIGHT = 1e30
 
 
 def _named(name: str, error: Exception) -> Exception:
-    """The same error, with the name of the array in front."""
+    """Return an error of the same type whose message begins with the name of the array."""
     return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error}")
 
 
 def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
-    """Refuse numbers so large that a fit would overflow or, while fitting, all so small that their squares vanish."""
+    """Raise if numbers are so large that a fit overflows or, when fitting, so small that all squares underflow."""
     largest = max(float(values.max()), -float(values.min()))
     if largest > limit:
         raise ValueError(f"{name} has values of size {largest:.3g}; above {limit:.3g} a fit overflows: rescale {name}")
@@ -45,9 +45,9 @@ def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) ->
 
 
 def read_rows(X: Any) -> Any:
-    """X as a `Table`, if it is a data frame, or as an array; what is sparse is left to `check_rows` to refuse.
+    """Return X as a `Table` if it is a data frame, otherwise as an array. `check_rows` refuses sparse X.
 
-    One row or one column passed as a flat list is refused in scikit-learn's words.
+    A flat list raises the same error as in scikit-learn.
     """
     if issparse(X):
         return X
@@ -61,9 +61,9 @@ def read_rows(X: Any) -> Any:
 
 
 def split_task_columns(X: Any, column: Any) -> tuple[Any, dict[Any, np.ndarray]]:
-    """X (of `read_rows`) without a column, or a list of columns, and these by name as labels of groups.
+    """Return X (from `read_rows`) without the given column or columns, and their group labels by name.
 
-    Columns are given by name or position, a name before a position; the first has the tasks.
+    Columns are given by name or position; names take precedence. The first column holds the tasks.
     """
     columns = column if isinstance(column, list) else [column]
     if not columns:
@@ -89,15 +89,15 @@ def split_task_columns(X: Any, column: Any) -> tuple[Any, dict[Any, np.ndarray]]
             raise TypeError(f"X, column {names[positions[-1]]!r} holds {words}, not task labels")
     labels = {names[k]: check_labels(found[k]) for k in positions}
     if len(labels) < len(columns):
-        raise ValueError(f"task_column={column!r} names one column twice")
+        raise ValueError(f"task_column={column!r} contains a column twice")
     rest = [k for k in range(len(names)) if k not in positions]
     return (X.select(rest) if isinstance(X, Table) else X[:, rest]), labels
 
 
 def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column: Any = None) -> np.ndarray:
-    """X (of `read_rows`, without tasks) as finite floats (float32 stays float32): rows, or a precomputed stack.
+    """Return X (from `read_rows`, without task columns) as finite floats: rows, or a precomputed stack.
 
-    Errors name columns as the user counts them, with the columns of tasks that were taken out.
+    float32 stays float32. Column numbers in errors count the task columns, as in the X of the user.
     """
     layout: dict[str, Any] = {"allow_nd": True} if precomputed else {"order": "C"}
     given = X
@@ -106,14 +106,14 @@ def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column:
     elif not issparse(X) and X.dtype.kind in "mM":
         raise TypeError(f"X holds dates or times ({X.dtype}), not numbers")
     try:
-        # What does not fit into a float becomes infinite, and is refused as that.
+        # Values too large for a float become infinite, and are refused as infinite.
         with np.errstate(over="ignore", invalid="ignore"):
             checked = check_array(X, dtype=[np.float64, np.float32], input_name="X", **layout)
     except (TypeError, ValueError, OverflowError) as error:
         where = _not_finite(X, _column_labels(given, task_column))
         if where == "X" and "X" in str(error):
             raise
-        # What scikit-learn advises about missing values in its further lines does not apply here.
+        # scikit-learn's advice about missing values, in the other lines, does not apply here.
         text = f"{error.args[0].splitlines()[0].rstrip('.')}: {ENCODE}" if "NaN" in str(error) else str(error)
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{where}: {text}") from None
     if not precomputed:
@@ -128,7 +128,7 @@ def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column:
 
 
 def _column_labels(X: Any, task_column: Any) -> list[str]:
-    """How the user refers to the columns of X; positions count the columns of tasks, which were taken out."""
+    """Return names for the columns of X in messages; positions count the task columns that were removed."""
     if isinstance(X, Table):
         return [f"X, column {name!r}" for name in X.names]
     if issparse(X) or X.ndim != 2:
@@ -139,7 +139,7 @@ def _column_labels(X: Any, task_column: Any) -> list[str]:
 
 
 def _columns_as_floats(X: Table | np.ndarray, labels: Sequence[str]) -> np.ndarray:
-    """Columns of any type as one array (n, d) of numbers, or an error that names the column."""
+    """Convert columns of any type to one array (n, d) of numbers; errors name the column."""
     if not labels:
         raise ValueError("X has no columns of features")
     columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, ("object",) * X.shape[1])
@@ -164,7 +164,7 @@ def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
 
 
 def _not_finite(X: Any, labels: Sequence[str]) -> str:
-    """The first column that has a value which is not finite; "X" where there is none."""
+    """Return the name of the first column with a value that is not finite, or "X"."""
     if not labels or X.dtype.kind not in "fiub":
         return "X"
     with np.errstate(over="ignore"):
@@ -173,7 +173,7 @@ def _not_finite(X: Any, labels: Sequence[str]) -> str:
 
 
 def check_precomputed_queries(X: Any, rows: int, kernels: int) -> None:
-    """Refuse kernel values that are not between some rows and the training rows, for each kernel of the fit."""
+    """Raise if X does not have the shape (n_query, n_train, n_kernels) of the fit."""
     shape = tuple(np.shape(X))
     if shape[1:] != (rows, kernels) and not (kernels == 1 and shape[1:] == (rows,)):
         raise ValueError(
@@ -186,14 +186,14 @@ def check_precomputed_queries(X: Any, rows: int, kernels: int) -> None:
 
 
 def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndarray:
-    """y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) where a label is missing."""
+    """Return y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) for missing labels."""
     if issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: use y.toarray()")
     Y = as_array(y, "y")
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
     if Y.ndim == 2 and not Y.shape[1]:
-        raise ValueError("y has no columns, and every column is a task")
+        raise ValueError("y has no columns; every column must be a task")
     if Y.ndim == 2 and tasks_given:
         if Y.shape[1] != 1:
             raise ValueError(
@@ -253,7 +253,7 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
 
 
 def _refuse_rows(bad: np.ndarray, what: str) -> None:
-    """Refuse targets of which some (n,) or (n, T) are bad, with the first of their rows."""
+    """Raise if any target is bad, according to the mask (n,) or (n, T); the error names the first such row."""
     if bad.any():
         rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
         more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
@@ -261,7 +261,7 @@ def _refuse_rows(bad: np.ndarray, what: str) -> None:
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Weights of the rows of X: (n,) floats that are not negative; ones where none are given."""
+    """Return the weights of the rows of X as nonnegative floats (n,); ones if none are given."""
     if sample_weight is None:
         return np.ones(len(X))
     weights = as_array(sample_weight, "sample_weight")
@@ -281,11 +281,11 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
 
 
 def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
-    """The task of each row, or several groupings of rows: the columns of a table, a 2-d array or a dict, by name."""
+    """Return the task of each row, or several groupings by name from the columns of a table, 2-d array or dict."""
     if isinstance(tasks, str):
         raise TypeError(
-            f"tasks={tasks!r} is one text, not the task of each row: where a column of X has the tasks, name it by the "
-            f"estimator's parameter task_column={tasks!r}"
+            f"tasks={tasks!r} is a string, not the task of each row: if a column of X holds the tasks, set "
+            f"task_column={tasks!r} on the estimator"
         )
     columns: dict[Any, Any] = {}
     if isinstance(tasks, Mapping):
@@ -300,7 +300,7 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
 
 
 def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
-    """The task of each row, as a 1-d array whose items sort and compare; whole floats become integers."""
+    """Return the task of each row as a sortable 1-d array; whole floats become integers."""
     labels = as_array(tasks, name)
     if labels.size != len(np.atleast_1d(labels)) or not labels.ndim:
         raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
@@ -317,11 +317,11 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
 
 
 def check_task_names(names: tuple[Any, ...]) -> np.ndarray:
-    """The names of the columns of wide y, which name its tasks: they must be what task labels must be."""
+    """Return the column names of wide y, checked as task labels."""
     labels = np.empty(len(names), dtype=object)
     labels[:] = names
     if missing(labels).any():
-        raise ValueError(f"column {int(np.argmax(missing(labels)))} of y has no name, and columns name the tasks")
+        raise ValueError(f"column {int(np.argmax(missing(labels)))} of y has no name; column names label the tasks")
     if tuple in _types_in(labels):
         raise ValueError(f"the columns of y have names of several levels, such as {names[0]!r}: flatten them")
     return plain(_check_objects(labels))
@@ -335,7 +335,7 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
     if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
         raise ValueError(f"task labels are of mixed types: {_type_names(kinds)}")
     try:
-        # Sets have an order that leaves some of them beside each other.
+        # Sets are only partially ordered.
         is_total = all(one < other for one, other in pairwise(sorted(set(labels.tolist()))))
     except TypeError:
         is_total = False
@@ -347,9 +347,9 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
 def encode_tasks(
     tasks: np.ndarray, known: np.ndarray, allow_unknown: bool = False, new: np.ndarray | None = None
 ) -> np.ndarray:
-    """Task labels -> their positions in `known` and then `new`; an unknown one is -1 if allowed, else it is named.
+    """Return the positions of task labels in `known` followed by `new`; -1 for unknown ones, if these are allowed.
 
-    Labels that are written as known ones are, and have another type, are refused or warned about with both types.
+    The message about a label that differs from a known one only in type, such as "1" and 1, names both types.
     """
     index = {label: code for code, label in enumerate([*known.tolist(), *([] if new is None else new.tolist())])}
     codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
@@ -376,7 +376,7 @@ def encode_tasks(
 
 
 def _types_in(values: np.ndarray) -> set[type]:
-    """The Python types of the values; all kinds of text count as str."""
+    """Return the Python types of the values; all kinds of text count as str."""
     return {str if isinstance(value, str) else type(value) for value in values.tolist()}
 
 
@@ -385,14 +385,14 @@ def _type_names(types: set[type]) -> str:
 
 
 def check_trailing_nul(values: np.ndarray, what: str) -> None:
-    """Refuse text that ends in a NUL character: NumPy drops it, so that two different labels would become one."""
+    """Raise if a text ends in a NUL character. NumPy drops it, so two different labels could become equal."""
     for value in values.ravel():
         if isinstance(value, str) and value.endswith("\0"):
             raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
 
 
 def check_rounding(values: Any, name: str) -> None:
-    """Refuse lists of labels whose integers are other numbers as floats: two labels would become one."""
+    """Raise if an integer label changes when converted to float: two different labels could become equal."""
     for value in np.array(values, dtype=object).flat if isinstance(values, list | tuple) else ():
         if isinstance(value, int) and int(float(value)) != value:
-            raise ValueError(f"{name} has integers beside floats, and {value!r} is no float: use text, or one type")
+            raise ValueError(f"{name} mixes integers and floats, and {value!r} is not an exact float: use one type")

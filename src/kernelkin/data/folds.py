@@ -1,4 +1,4 @@
-"""Folds that are made inside every task."""
+"""Cross-validation folds within each task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Fold(NamedTuple):
     held: tuple[np.ndarray, ...]
 
     def rows(self, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
-        """The same as rows of X: those that any task trains on, and those that any task is judged on."""
+        """Return the rows of X that any task trains on, and the rows of X that any task is tested on."""
         kept, held = (
             np.unique(np.concatenate([rows[part] for rows, part in zip(data.rows, parts, strict=True)]))
             for parts in self
@@ -33,20 +33,20 @@ class Fold(NamedTuple):
 
 
 class TaskKFold(BaseCrossValidator):
-    """Cross-validation inside tasks: the rows of every task are dealt to all folds.
+    """K-fold cross-validation within tasks: the rows of each task are split over all folds.
 
     `KFold` may leave a small task without training rows, and `GroupKFold` leaves out whole tasks. Here every training
-    part has rows of every task: a task of one row stays in training, and is in no test part.
+    set has rows of every task. The row of a task with a single row is always in the training set.
 
     Parameters
     ----------
     n_splits : int, default 5
         Number of folds.
     shuffle : bool, default True
-        Whether the rows of a task are shuffled before they are dealt.
+        Whether to shuffle the rows of each task before splitting.
     stratify : bool, default False
-        Whether the classes of a task are dealt one by one, so that folds differ by at most one row of a class. A class
-        with one row in a task stays in training.
+        Whether to split each class of a task separately, so that the class counts of the folds differ by at most one.
+        If a class has a single row in a task, that row is always in the training set.
     random_state : int, RandomState or None, default None
         Seed of the shuffling.
 
@@ -61,7 +61,7 @@ class TaskKFold(BaseCrossValidator):
     ['a', 'a', 'b'] ['a', 'a', 'b']
     """
 
-    # Where scikit-learn routes metadata, groups go to `split` without a request.
+    # With metadata routing, scikit-learn passes groups to `split` without a request.
     __metadata_request__split = {"groups": True}  # noqa: RUF012
 
     def __init__(self, n_splits=5, *, shuffle=True, stratify=False, random_state=None):
@@ -85,9 +85,9 @@ class TaskKFold(BaseCrossValidator):
         Parameters
         ----------
         X : array of shape (n, d)
-            The rows; their number is all that counts.
+            The rows; only their number is used.
         y : array of shape (n,), default None
-            The targets, which are needed where `stratify` is True.
+            The targets, required if `stratify` is True.
         groups : array of shape (n,)
             The task of each row.
 
@@ -96,7 +96,7 @@ class TaskKFold(BaseCrossValidator):
         train, test : arrays of positions
         """
         if groups is None or (self.stratify and y is None):
-            what = "groups, the task of each row" if groups is None else "y, whose classes are dealt one by one"
+            what = "groups, the task of each row" if groups is None else "y if stratify=True"
             raise ValueError(f"TaskKFold needs {what}")
         if not 1 < self.n_splits < np.inf:
             raise ValueError(f"n_splits must be 2 or more, got {self.n_splits!r}")
@@ -113,12 +113,12 @@ class TaskKFold(BaseCrossValidator):
 
 
 def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: Any = None) -> list[Fold]:
-    """Folds of the rows of each task.
+    """Return folds of the rows of each task.
 
-    `cv` is a number of folds, a splitter of scikit-learn, which is given the tasks as groups, or training and test rows
-    of X for each fold; on wide data these may be masks (n, T) of labels, so that a row is held out for some of the
-    tasks. A number makes folds inside every task, as `TaskKFold` does. In classification every class of a task is
-    spread over the folds, so that no training part loses a class. On wide data a row is held out for all tasks at once.
+    `cv` is a number of folds, a scikit-learn splitter, or the training and test rows of X for each fold. A splitter
+    gets the tasks as groups. On wide data, the training and test rows may be masks (n, T), which hold out a row for
+    some of the tasks only. A number splits within each task, as `TaskKFold` does; in classification each class is split
+    separately, so that no training set loses a class. On wide data it holds out a row for all tasks at once.
     """
     if isinstance(cv, int | np.integer):
         rng = check_random_state(random_state)
@@ -134,8 +134,8 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
         folds = [fold for fold in folds if any(map(len, fold.held))]
         if not folds:
             alone = "every class of every task has one row" if classification else "every task has one row"
-            advice = "; numbers are predicted by a regressor, not by classes" if classification else ""
-            raise ValueError(f"cross-validation has no row to hold out: {alone}, which training needs{advice}")
+            advice = "; to predict numbers, use a regressor" if classification else ""
+            raise ValueError(f"cross-validation has no rows to hold out: {alone}, needed for training{advice}")
     else:
         folds = _given_folds(data, _splits(data, cv) if hasattr(cv, "get_n_splits") else cv)
     _check(folds, data, classification)
@@ -143,9 +143,9 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
 
 
 def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState | None) -> list[np.ndarray]:
-    """The fold of each row of each task: class by class in turn, so that classes and folds differ by one row at most.
+    """Return the fold of each row of each task, assigned in turn class by class; fold sizes differ by at most one.
 
-    Without a generator rows are dealt in their order, each task from where the one before it ended.
+    Without a generator, rows are assigned in order; each task continues at the fold where the previous one ended.
     """
     found, start = [], 0
     for own in classes:
@@ -173,7 +173,7 @@ def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
 
 
 def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomState, n_splits: int) -> np.ndarray:
-    """The fold of each row of X. Rows with the rarest classes go first, each to the fold that has fewest of these."""
+    """Return the fold of each row of X. Rows of rare classes come first, each to the fold with the fewest of them."""
     n = len(data.X)
     labels = np.full(n, _ALWAYS_KEPT)
     used = np.unique(np.concatenate(data.rows))
@@ -214,7 +214,7 @@ def _given_folds(data: TaskData, cv: Iterable[Any]) -> list[Fold]:
 
 
 def _mask(part: Any, data: TaskData) -> np.ndarray:
-    """Rows of X, or a mask (n, T) of labels of wide data -> a mask (n, T)."""
+    """Return the mask (n, T) for rows of X, or for a mask (n, T) of wide data."""
     shape = len(data.X), data.n_tasks
     part = np.asarray(part)
     if part.ndim == 2 and data.form == "wide":
@@ -228,7 +228,7 @@ def _mask(part: Any, data: TaskData) -> np.ndarray:
 
 def _check(folds: list[Fold], data: TaskData, classification: bool) -> None:
     if len(folds) < 2:
-        raise ValueError(f"cross-validation needs two folds or more, and cv gave {len(folds)}")
+        raise ValueError(f"cross-validation needs two or more folds, but cv gave {len(folds)}")
     for i, fold in enumerate(folds):
         for label, y, kept in zip(data.labels.tolist(), data.y, fold.kept, strict=True):
             if not len(kept):

@@ -1,7 +1,7 @@
 """The three forms of multi-task data: long, wide and single.
 
-Whatever a user passes leaves this module as a `TaskData`: the rows of X that each task uses, and its targets. No other
-module distinguishes the forms.
+All three become a `TaskData`: the rows of X that each task uses, and its targets. Other modules do not distinguish the
+forms.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .checks import (
 
 Form = Literal["long", "wide", "single"]
 SHARING = (
-    "models with couplings (MK-MTRL with couplings='common' or task_features) let it share with other tasks, and their "
-    "min_rows=2 sets it aside"
+    "models with couplings (MK-MTRL with couplings='common' or task_features) can learn it together with other tasks, "
+    "or set it aside with min_rows=2"
 )
 
 
 class WideTargets(tuple[np.ndarray, ...]):
-    """The columns of one `array` (n, T), in memory of its own."""
+    """The columns of a copied `array` (n, T)."""
 
     array: np.ndarray
 
     @classmethod
     def of(cls, Y: np.ndarray) -> WideTargets:
-        """A copy of Y (n, T)."""
+        """Return a copy of Y (n, T)."""
         array = np.array(Y, order="C")
         columns = cls(array.T)
         columns.array = array
@@ -47,7 +47,7 @@ class WideTargets(tuple[np.ndarray, ...]):
 
 
 class Grouping(NamedTuple):
-    """A grouping of rows beyond the tasks: its name, the groups (G,), and the group of each row of X (n,)."""
+    """A further grouping of the rows: its name, the groups (G,), and the group of each row of X (n,)."""
 
     name: Any
     labels: np.ndarray
@@ -62,14 +62,14 @@ class TaskData:
     ----------
     X : (n, d) rows, or (n, n, K) precomputed Gram matrices.
     rows : for each task, the rows of X it has a label for.
-    y : for each task, its targets, in the order of `rows`; `WideTargets` where real ones of wide data are all known.
+    y : for each task, its targets, in the order of `rows`; `WideTargets` for wide real targets without missing values.
     sample_weight : (n,) the weight of each row of X; rows of weight zero belong to no task.
-    labels : (T,) the user's names of the tasks.
-    form : how the data came, which decides the shape predictions go out in.
-    feature_names : (d,) the names of the columns of X, where it had names.
-    feature_origins : (d,) where X is an encoded table, the column of the table and the part of it that each column of X
-        was made from; those of one origin belong together.
-    groupings : further groupings of the rows of X, where `tasks` has several columns.
+    labels : (T,) the names of the tasks.
+    form : the form of the data, which determines the shape of predictions.
+    feature_names : (d,) the names of the columns of X, if it has names.
+    feature_origins : (d,) if X is an encoded table, the column of the table and the part of it that each column of X
+        was made from; columns of the same origin belong together.
+    groupings : further groupings of the rows of X, if `tasks` has several columns.
     """
 
     X: np.ndarray
@@ -87,7 +87,7 @@ class TaskData:
         return len(self.rows)
 
     def select(self, tasks: np.ndarray) -> TaskData:
-        """Some of the tasks, by position; rows of other tasks weigh nothing any more."""
+        """Return the data of the tasks at these positions; rows of other tasks get weight zero."""
         rows = tuple(self.rows[t] for t in tasks)
         weight = np.zeros_like(self.sample_weight)
         used = slice(None) if self.form == "wide" else np.concatenate(rows)
@@ -96,9 +96,9 @@ class TaskData:
         return replace(self, rows=rows, y=y, labels=self.labels[tasks], sample_weight=weight)
 
     def take(self, kept: Sequence[np.ndarray]) -> TaskData:
-        """Fewer rows: `kept` are positions within each task's rows.
+        """Return the data with some of the rows; `kept` are positions within the rows of each task.
 
-        On wide data X loses the rows that no task keeps; on long data they stay, with weight zero.
+        On wide data the other rows are removed from X; on long data they stay, with weight zero.
         """
         rows = tuple(rows[part] for rows, part in zip(self.rows, kept, strict=True))
         y = tuple(y[part] for y, part in zip(self.y, kept, strict=True))
@@ -119,11 +119,11 @@ class Queries:
     Attributes
     ----------
     X : (q, d) rows, or (q, n, K) precomputed Gram matrices.
-    codes : (q,) the position of each row's task among `tasks_`, then among the new tasks that a model has features of;
-        -1 for other tasks that were not in training. None where every task predicts every row.
-    labels : (q,) the user's names of the rows' tasks, where they were given.
-    device : the device of torch that the rows were on; None for main memory.
-    groupings : for each further grouping of the training data, the position of each row's group (q,); -1: new.
+    codes : (q,) the position of each row's task in `tasks_` followed by the new tasks whose features the model has;
+        -1 for other tasks that were not in training. None if every task predicts every row.
+    labels : (q,) the task label of each row, if given.
+    device : the torch device of the rows; None for main memory.
+    groupings : for each further grouping of the training data, the position of each row's group (q,); -1 if new.
     """
 
     X: np.ndarray
@@ -145,23 +145,23 @@ def read_training(
     encode: Callable[[Table], Table] | None = None,
     min_rows: int | None = None,
 ) -> TaskData:
-    """Validate what `fit` was given.
+    """Validate the arguments of `fit`.
 
     Parameters
     ----------
     X, y, tasks, sample_weight : as for `fit`
-        X may be what `read_rows` returned. `tasks` with several columns are several groupings, of which the first has
-        the tasks.
+        X may be the result of `read_rows`. If `tasks` has several columns, the first holds the tasks and the others are
+        further groupings.
     classification : whether targets are classes.
-    task_column : the column of X, or a list of columns, that has the task of each row.
-    precomputed : whether X are Gram matrices.
-    encode : turns the columns of a table, without the tasks, into numbers.
-    min_rows : tasks of fewer rows are set aside with a warning. `settle_tiny_tasks` is for those that stay.
+    task_column : the column of X, or list of columns, with the task of each row.
+    precomputed : whether X holds Gram matrices.
+    encode : function that converts the columns of a table, without the tasks, to numbers.
+    min_rows : tasks with fewer rows are set aside with a warning. `settle_tiny_tasks` handles the others.
     """
     if y is None:
         raise ValueError(
-            "This estimator requires y to be passed, but the target y is None: fit(X, y, tasks=...) takes the "
-            "target of each row"
+            "This estimator requires y to be passed, but the target y is None: pass the target of each row, "
+            "as in fit(X, y, tasks=...)"
         )
     rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
     X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
@@ -191,13 +191,13 @@ def read_queries(
     new_tasks: np.ndarray | None = None,
     groupings: Sequence[Grouping] = (),
 ) -> Queries:
-    """Validate what `predict` was given against what `fit` has seen; other arguments are as for `read_training`.
+    """Validate the arguments of `predict` against the training data; other arguments are as for `read_training`.
 
     Parameters
     ----------
     known, form : the tasks (T,) and the form of the data of the fit.
-    allow_unknown : whether tasks that were not in training have code -1 rather than being refused.
-    new_tasks : (E,) tasks that were not in training, and are known by their features.
+    allow_unknown : whether tasks that were not in training get code -1; otherwise they raise an error.
+    new_tasks : (E,) tasks that were not in training but have known features.
     groupings : those of the training data beyond the first.
     """
     rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
@@ -214,7 +214,7 @@ def read_queries(
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
     if len(further) != len(groupings):
         count = 1 + len(further)
-        raise ValueError(f"this model was fitted on {1 + len(groupings)} groupings of rows, and here are {count}")
+        raise ValueError(f"this model was fitted on {1 + len(groupings)} groupings of rows, but got {count}")
     pairs = zip(further.values(), groupings, strict=True)
     codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
@@ -223,7 +223,7 @@ def read_queries(
 def _split_tasks(
     X: Any, tasks: Any, task_column: Any, encode: Callable[[Table], Table] | None
 ) -> tuple[Any, np.ndarray | None, dict[Any, np.ndarray]]:
-    """X as a table or an array without the columns of tasks, the task of each row, and further groupings by name."""
+    """Return X without the task columns, the task of each row, and further groupings by name."""
     rows = read_rows(X)
     if task_column is None:
         groups = {} if tasks is None else read_groupings(tasks)
@@ -237,13 +237,13 @@ def _split_tasks(
 
 
 def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: Any) -> TaskData:
-    """Tasks are the columns of Y (n, T), named as in the table y, or by their numbers."""
+    """Return data whose tasks are the columns of Y (n, T), with the column names of y or their numbers as labels."""
     table = as_table(y, "y")
     names = np.arange(Y.shape[1]) if table is None else check_task_names(table.names)
     every = np.flatnonzero(weights > 0)
     if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
         return TaskData(X, (every,) * Y.shape[1], WideTargets.of(Y), weights, names, "wide", *context)
-    # Tasks with all labels share one array of positions: they may be many.
+    # Tasks without missing labels share one array of positions, to save memory.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
     targets = tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True))
@@ -268,7 +268,7 @@ def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray |
 
 
 def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
-    """Return some tasks, by position, with their rows alone."""
+    """Return the tasks at these positions, with only their rows."""
     rows = [data.rows[t] for t in tasks]
     every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows])
     return replace(
@@ -283,7 +283,7 @@ def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
 
 
 def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
-    """Return why tasks with too few rows or classes cannot be learned alone, by position."""
+    """Return the tasks that cannot be learned alone, by position, each with the reason."""
     found = {}
     for t, (label, y) in enumerate(zip(data.labels.tolist(), data.y, strict=True)):
         name = "the data" if data.form == "single" else f"task {label!r}"
@@ -301,17 +301,14 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
 def settle_tiny_tasks(
     data: TaskData, sharing: Collection[int] = (), *, classification: bool, min_rows: int | None = None
 ) -> TaskData:
-    """Refuse tasks that cannot be learned, or where there is a `min_rows` set those of long data aside.
+    """Raise if a task cannot be learned or, for long data with `min_rows`, set it aside.
 
-    For the tasks at the positions `sharing`, which share parts of their functions, one row or one class is enough.
+    The tasks at the positions `sharing` share parts of their functions; for these, one row or one class is enough.
     """
     faults = tiny_tasks(data, classification=classification)
     if all(len(data.y[t]) for t in faults):
         if classification and faults and sharing and all((y == y[0]).all() for y in data.y):
-            raise ValueError(
-                "every task has one class only; a task of one class can share with others where one of them has two or "
-                "more"
-            )
+            raise ValueError("every task has one class only; at least one task needs two or more classes")
         faults = {t: fault for t, fault in faults.items() if t not in sharing}
     if min_rows is not None and data.form == "long":
         return _set_aside(data, faults, min_rows, "one class only")
@@ -321,14 +318,14 @@ def settle_tiny_tasks(
 
 
 def _set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str) -> TaskData:
-    """The data without some tasks, by position, which a warning names."""
+    """Return the data without the tasks at these positions, with a warning that names them."""
     if not tasks:
         return data
     kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
     if not len(kept):
         raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
     warn_user(
-        f"set aside, with {reason}: task {listing(data.labels[sorted(tasks)])}. They are not in tasks_; unknown_tasks "
+        f"tasks set aside ({reason}): {listing(data.labels[sorted(tasks)])}. They are not in tasks_; unknown_tasks "
         "decides how they are predicted",
         UserWarning,
     )

@@ -1,4 +1,4 @@
-"""Data: the paper's real data sets, and synthetic ones: tasks with known kernels and groups, and shops."""
+"""The real data sets of the paper, and synthetic data: tasks with known kernels and groups, and shops."""
 
 from ._real import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
 from ._related import make_related_tasks

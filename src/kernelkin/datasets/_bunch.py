@@ -1,4 +1,4 @@
-"""What loaders return: a Bunch, or the arrays alone; as arrays or as pandas objects."""
+"""Return values of the loaders: a Bunch or a tuple, of arrays or pandas objects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def make_bunch(
     as_frame: bool,
     **entries: Any,
 ) -> Any:
-    """Return a Bunch, or with `return_X_y` the training arrays alone; as pandas objects with `as_frame`.
+    """Return a Bunch or, with `return_X_y`, only the training arrays; pandas objects with `as_frame`.
 
-    Each of `parts`, all rows or training and test rows, has features (n, d), targets (n,) or (n, T) and, where rows
-    belong to tasks, the task of each row (n,). `target_columns` name the targets in a frame.
+    Each of `parts` (all rows, or training and test rows) has features (n, d), targets (n,) or (n, T) and, for long
+    data, the task of each row (n,). `target_columns` are the names of the targets in a frame.
     """
     frame = None
     if as_frame:

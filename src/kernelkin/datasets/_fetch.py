@@ -13,7 +13,7 @@ GITHUB = "https://raw.githubusercontent.com"
 class RemoteFile(NamedTuple):
     """A file: its path inside a data folder, owner/repository/commit/path on GitHub, and the checksum of its contents.
 
-    `also` is another place that has the data, for people.
+    `also` is another source of the data, for error messages.
     """
 
     path: str
@@ -29,8 +29,8 @@ class RemoteFile(NamedTuple):
 def fetch(file: RemoteFile, data_home: str | os.PathLike[str] | None = None) -> Path:
     """Return the path of a file whose contents have the right checksum.
 
-    The file is looked for in ``data_home``, else in the folder that KERNELKIN_DATA names. A file that is not there is
-    downloaded into the user's cache, which later calls use.
+    The file is looked up in ``data_home`` or, by default, in the folder given by KERNELKIN_DATA. A missing file is
+    downloaded to the user's cache, which later calls use.
     """
     folder = data_home if data_home is not None else os.environ.get("KERNELKIN_DATA")
     if folder:
@@ -57,7 +57,7 @@ def _download(file: RemoteFile, searched: str) -> Path:
         ) from error
     cache = cache_folder()
     try:
-        # pooch writes beside the target, checks the sum and only then renames: a broken download leaves nothing behind.
+        # pooch renames a download only after checking it: a broken download leaves no file.
         found = pooch.retrieve(
             file.url,
             known_hash=f"sha256:{file.sha256}",
@@ -73,7 +73,7 @@ def _download(file: RemoteFile, searched: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder that downloads go to."""
+    """Return the folder for downloads."""
     import pooch
 
     return Path(pooch.os_cache("kernelkin"))

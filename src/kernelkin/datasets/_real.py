@@ -47,8 +47,8 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     """Load the weekly log returns of nine stocks in 2004: nine regression tasks on the same rows.
 
     Weekly log returns of nine large companies in 2004. Each task predicts the return of one company from the
-    returns of all nine in the week before. 25 weeks of the first half of the year train, 25 of the second half
-    test. There is very little to learn here: the mean of the training weeks is hard to beat.
+    returns of all nine in the week before. The 25 weeks of the first half of the year are for training, the 25 of the
+    second half for testing. The returns are hardly predictable: the mean of the training weeks is hard to beat.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
 def load_landmine(
     tasks: str = "usual", *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
 ) -> Any:
-    """Load the landmine fields: one binary task a field, 6% of the rows positive.
+    """Load the landmine fields: one binary task for each field, 6% of the rows positive.
 
     Landmine or clutter from nine features of radar images, in 29 fields: four moments, three correlations, an
     energy ratio and a spatial variance. (The file has no names; these are in the order in which the papers list
@@ -105,8 +105,8 @@ def load_landmine(
     Parameters
     ----------
     tasks : {"usual", "literal", "all"}, default="usual"
-        Which of the 29 fields, counted from 1: "usual" 1-10 and 16-24, the choice of most papers; "literal" 1-19, as
-        the MK-MTRL paper is worded and markedly easier; "all" 1-29.
+        Which of the 29 fields to load, counted from 1: "usual" is 1-10 and 16-24, the choice of most papers; "literal"
+        is 1-19, as worded in the MK-MTRL paper and markedly easier; "all" is 1-29.
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
     return_X_y : bool, default=False
@@ -134,7 +134,7 @@ def load_landmine(
     ((9674, 9), 19)
     """
     if tasks not in LANDMINE_TASKS:
-        raise ValueError(f"tasks is one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
+        raise ValueError(f"tasks must be one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
     mat = _read_mat(LANDMINE, data_home)
     fields = LANDMINE_TASKS[tasks]
     X = [mat["X"][0, field - 1] for field in fields]
@@ -205,17 +205,17 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
 def load_school(
     split: int | None = None, *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
 ) -> Any:
-    """Load the exam scores of the pupils of 139 London schools: one regression task a school.
+    """Load the exam scores of the pupils of 139 London schools: one regression task for each school.
 
     Exam scores of 15,362 pupils of 139 schools of the Inner London Education Authority, 1985 to 1987. The year, the
     gender, verbal reasoning band and ethnic group of the pupil, and the gender and denomination of the school are
-    one-hot; the two percentages describe the school. The column of ones of the file is left out. The ten splits
-    hold three quarters of each school's pupils for training.
+    one-hot encoded; the two percentages describe the school. The column of ones in the file is left out. Each of the
+    ten splits uses three quarters of each school's pupils for training.
 
     Parameters
     ----------
     split : int from 1 to 10, optional
-        Use this one of the ten published 75/25 splits; the default is all rows without a split.
+        Which of the ten published 75/25 splits to use; by default all rows without a split.
     data_home : path, optional
         Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
     return_X_y : bool, default=False
@@ -244,7 +244,7 @@ def load_school(
     ((15362, 27), 139)
     """
     if split is not None and split not in SCHOOL_SPLITS:
-        raise ValueError(f"split is None or a number from 1 to 10, got {split!r}")
+        raise ValueError(f"split must be None or a number from 1 to 10, got {split!r}")
     mat = _read_mat(SCHOOL, data_home)
     # The file has unsigned bytes, whose differences wrap around.
     X, y = mat["x"].T[:, : len(SCHOOL_FEATURES)].astype(np.float64), mat["y"].ravel().astype(np.float64)
@@ -253,7 +253,7 @@ def load_school(
     parts = [(np.ascontiguousarray(X), y, np.repeat(names, np.diff([*starts, len(y)])))]
     if split is not None:
         numbers = _read_mat(SCHOOL_SPLITS[split], data_home)
-        # Row numbers from 1; cast first, since the file's unsigned numbers would wrap around.
+        # Row numbers start at 1; cast first, because the unsigned numbers of the file would wrap around.
         rows = [numbers[part].ravel().astype(np.intp) - 1 for part in ("tr", "tst")]
         parts = [tuple(values[part] for values in parts[0]) for part in rows]
     return make_bunch(
@@ -268,7 +268,7 @@ def load_school(
 
 
 def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load the multiple-features digits: 2,000 digits seen in six views.
+    """Load the multiple-features digits: 2,000 digits in six views.
 
     2,000 handwritten digits from Dutch utility maps, 200 of each, in six views: 76 Fourier coefficients (fou), 216
     profile correlations (fac), 64 Karhunen-Loeve coefficients (kar), 240 pixel averages (pix), 47 Zernike moments

@@ -1,4 +1,4 @@
-"""The data files: where each comes from and what it must hash to."""
+"""The data files: source and checksum of each."""
 
 from __future__ import annotations
 

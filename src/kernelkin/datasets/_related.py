@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..decompositions import cholesky
-from ..kernels import fit_kernels, view_kernels
+from ..kernels.families import view_kernels
+from ..kernels.kernel import fit_kernels
 from ._bunch import make_bunch
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
@@ -16,7 +17,7 @@ JITTER = 1e-8  # Gaussian Grams are singular to rounding
 DESCR = (
     "Tasks in groups. Each kernel is a Gaussian on its own block of columns; the tasks of a group use the same few "
     "kernels with similar weights, and each task's function is an independent draw from the Gaussian process of its "
-    "weighted sum of kernels. So rows of other tasks say nothing of a task's function, but much of its kernels."
+    "weighted sum of kernels. So rows of other tasks carry no information on a task's function, but on its kernels."
 )
 
 
@@ -36,7 +37,7 @@ def make_related_tasks(
     return_X_y: bool = False,
     as_frame: bool = False,
 ) -> Any:
-    """Draw tasks for which MK-MTRL's assumption is true: kernel weights are alike within groups of tasks.
+    """Draw tasks that satisfy the assumption of MK-MTRL: kernel weights are similar within groups of tasks.
 
     Parameters
     ----------
@@ -51,14 +52,14 @@ def make_related_tasks(
     n_features_per_kernel : int, default=2
         Columns of each kernel's block.
     n_relevant : int, default=2
-        Kernels that each group uses. The groups' kernels are disjoint where ``n_groups * n_relevant <= n_kernels``.
+        Number of kernels that each group uses. Groups use disjoint kernels if ``n_groups * n_relevant <= n_kernels``.
     noise : float, default=0.1
-        Regression: standard deviation of the noise, where the functions have variance one. Classification: share of
-        labels that are flipped, below 0.5.
+        Regression: standard deviation of the noise, for functions of variance one. Classification: share of flipped
+        labels, below 0.5.
     regression : bool, default=True
-        Real targets; otherwise labels -1 and 1 by the side of the task's median that the function is on.
+        Whether targets are real numbers; otherwise they are labels -1 and 1, below and above the task's median.
     similarity : float in [0, 1], default=0.9
-        How alike the weights are within a group; 1 makes them equal.
+        Similarity of the weights within a group; 1 makes them equal.
     test_size : int, default=0
         Held-out rows of each task.
     random_state : int, RandomState or None
@@ -92,9 +93,9 @@ def make_related_tasks(
     if n_relevant > n_kernels:
         raise ValueError(f"n_relevant={n_relevant} is more than n_kernels={n_kernels}")
     if noise < 0 or (not regression and noise >= 0.5):
-        raise ValueError(f"noise is not negative, and below 0.5 for classification; got {noise!r}")
+        raise ValueError(f"noise must not be negative, and below 0.5 for classification; got {noise!r}")
     if not 0 <= similarity <= 1:
-        raise ValueError(f"similarity is between 0 and 1, got {similarity!r}")
+        raise ValueError(f"similarity must be between 0 and 1, got {similarity!r}")
     rng = check_random_state(random_state)
     groups = np.arange(n_tasks) * n_groups // n_tasks
     weights = _draw_weights(groups, n_kernels, n_relevant, similarity, rng)
@@ -107,7 +108,7 @@ def make_related_tasks(
     y = f + noise * rng.standard_normal(f.shape) if regression else _draw_labels(f, noise, rng)
 
     names = np.array([f"task{t:0{max(2, len(str(n_tasks - 1)))}d}" for t in range(n_tasks)])
-    # The long form, task after task.
+    # Long form, sorted by task.
     parts = [
         (X[:, rows].reshape(-1, X.shape[2]), y[:, rows].ravel(), np.repeat(names, y[:, rows].shape[1]))
         for rows in (slice(n_samples), slice(n_samples, None))
@@ -129,12 +130,12 @@ def make_related_tasks(
 def _draw_weights(
     groups: np.ndarray, n_kernels: int, n_relevant: int, similarity: float, rng: np.random.RandomState
 ) -> np.ndarray:
-    """groups (T,) -> weights (T, K): zero but on the group's kernels, rows sum to one."""
+    """Return weights (T, K) for groups (T,): zero except for the group's kernels; rows sum to one."""
     weights = np.zeros((len(groups), n_kernels))
     order = rng.permutation(n_kernels)
     n_groups = groups[-1] + 1
     for g in range(n_groups):
-        # Runs on a circle with evenly spaced starts: all different, and disjoint where there are kernels enough.
+        # Consecutive kernels, cyclic, with evenly spaced starts: all different, and disjoint if there are enough.
         used = order[(g * n_kernels // n_groups + np.arange(n_relevant)) % n_kernels]
         common = rng.dirichlet(np.full(n_relevant, 5.0))
         own = rng.dirichlet(np.ones(n_relevant), size=np.count_nonzero(groups == g))
@@ -143,12 +144,12 @@ def _draw_weights(
 
 
 def _draw_function(fitted: list, b: np.ndarray, X: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Values (n,) at the rows of X (n, d) of a draw from the Gaussian process with kernel sum_k b_k k_k."""
+    """Return the values (n,) at X (n, d) of a draw from the Gaussian process with kernel sum_k b_k k_k."""
     gram = sum(b[k] * fitted[k](X) for k in np.flatnonzero(b))
     return cholesky(gram + JITTER * np.eye(len(X))) @ rng.standard_normal(len(X))
 
 
 def _draw_labels(f: np.ndarray, noise: float, rng: np.random.RandomState) -> np.ndarray:
-    """f (T, n) -> labels (T, n) in {-1, 1}, half of each in every task before the flips."""
+    """Return labels (T, n) in {-1, 1} for values (T, n), half of each in every task before flips."""
     labels = np.where(f > np.median(f, axis=1, keepdims=True), 1, -1)
     return np.where(rng.uniform(size=f.shape) < noise, -labels, labels)

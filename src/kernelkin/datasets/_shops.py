@@ -1,4 +1,4 @@
-"""Synthetic shops: few days each, sales that depend on few of the columns, partly alike in all shops."""
+"""Synthetic shops with few days each; sales depend on some of the columns, in part the same way in all shops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_shops(
     return_X_y: bool = False,
     as_frame: bool = False,
 ) -> Any:
-    """Draw shops with few days each, whose sales are partly alike.
+    """Draw shops with few days each and partly similar sales.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ def make_shops(
     n_days : int, default=15
         Training rows of each shop.
     likeness : float in [0, 1], default=0.7
-        Share of the variance of a shop's function that all shops have in common: 0 makes unrelated shops, 1 shops
-        that differ in size alone.
+        Share of the variance of a shop's function that is common to all shops. With 0 the shops are unrelated, with 1
+        they differ only in size.
     noise : float, default=0.3
-        Standard deviation of the noise, where the functions have standard deviation one.
+        Standard deviation of the noise, for functions of standard deviation one.
     test_size : int, default=0
         Held-out rows of each shop.
     random_state : int, RandomState or None
@@ -89,7 +89,7 @@ def make_shops(
 
 
 class _Shops:
-    """The shops' expected sales: level, and a common and an own part of variance one each, mixed by likeness."""
+    """Expected sales of the shops: a level, plus a common part and an own part mixed by likeness."""
 
     def __init__(self, n_shops: int, likeness: float, rng: np.random.RandomState) -> None:
         self.size = np.exp(0.5 * rng.standard_normal(n_shops))
@@ -100,20 +100,20 @@ class _Shops:
         self.means, self.spreads = [p.mean(axis=0) for p in parts], [p.std(axis=0) for p in parts]
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """X (q, 7) -> expected sales (q, n_shops)."""
+        """Return the expected sales (q, n_shops) for X (q, 7)."""
         return self.sales(self.standard(X))
 
     def standard(self, X: np.ndarray) -> np.ndarray:
-        """The functions (q, n_shops) in units in which their standard deviation is about one."""
+        """Return the functions (q, n_shops), scaled to a standard deviation of about one."""
         pairs = zip(self._parts(np.asarray(X, dtype=float)), self.means, self.spreads, self.shares, strict=True)
         return sum(share * (part - mean) / spread for part, mean, spread, share in pairs)
 
     def sales(self, values: np.ndarray) -> np.ndarray:
-        """Values in standard units -> sales, by the size of each shop (the last axis)."""
+        """Convert values in standard units to sales, by the size of each shop (last axis)."""
         return self.size * (100.0 + 20.0 * values)
 
     def _parts(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The part that all shops share, (q, 1), and the own parts (q, n_shops), in any units."""
+        """Return the unscaled common part (q, 1) and own parts (q, n_shops)."""
         day, temperature, price = X[:, :3].T[:, :, np.newaxis]
         year = 2 * np.pi * day / 365
         common = np.sin(year) + 0.7 * np.sin(2 * year) + 1.5 * np.exp(-(((temperature - 24) / 6) ** 2)) - 0.6 * price
@@ -123,7 +123,7 @@ class _Shops:
 
 
 def _draw_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Days (n, 7): temperatures follow the season; the other columns are independent of it."""
+    """Draw days (n, 7); temperatures follow the season, the other columns are independent of it."""
     day = rng.uniform(1, 366, n)
     temperature = 13 - 8 * np.cos(2 * np.pi * day / 365) + 5 * rng.standard_normal(n)
     price, rain = rng.uniform(2, 4, n), rng.exponential(2.0, n)
@@ -132,7 +132,7 @@ def _draw_rows(n: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _draw(functions: _Shops, names: np.ndarray, n: int, noise: float, rng: np.random.RandomState) -> tuple:
-    """n rows of each shop, shop after shop."""
+    """Draw n rows for each shop, sorted by shop."""
     X = _draw_rows(n * len(names), rng)
     shop = np.repeat(np.arange(len(names)), n)
     values = functions.standard(X) + noise * rng.standard_normal((len(X), 1))

@@ -5,22 +5,11 @@ from typing import Any
 
 from .dask import Dask, DaskHeld
 from .jobs import Jobs
-from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, serially
+from .threads import Each, SingleThreadedBLAS, Threads, Workers, count_workers, read_engine, serially
 
 Engine = Threads | Dask
 
 ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine in (Threads, Dask)}
-
-
-def read_engine(engine: Any, n_jobs: int | None = None) -> Engine:
-    """Convert the parameter `engine` ("threads", a Dask client or an engine) to an engine."""
-    if engine is None or (isinstance(engine, str) and engine == Threads.name):
-        return Threads(n_jobs)
-    if isinstance(engine, Threads | Dask):
-        return engine
-    if hasattr(engine, "submit") and hasattr(engine, "scatter"):
-        return Dask(engine)
-    raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
 
 
 def clone_with_engine(estimator: Any) -> Any:

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .dask import Dask
 
 
 @cache
@@ -45,10 +48,8 @@ class SingleThreadedBLAS:
     count = 0
     limiter: Any = None
 
-    def __init__(self) -> None:
+    def __enter__(self) -> Self:
         self._errors = np.errstate(under="ignore")
-
-    def __enter__(self) -> SingleThreadedBLAS:
         self._errors.__enter__()
         shared = SingleThreadedBLAS
         with shared.lock:
@@ -103,7 +104,7 @@ def count_workers(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-class Workers:
+class Workers(SingleThreadedBLAS):
     """A pool of `n_jobs` threads: `with Workers(n_jobs) as workers: workers.map(function, items)`.
 
     Inside the context BLAS is limited to one thread.
@@ -111,18 +112,12 @@ class Workers:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = count_workers(n_jobs)
-        self._pool: ThreadPoolExecutor | None = None
-        self._blas = SingleThreadedBLAS()
-
-    def __enter__(self) -> Workers:
-        self._blas.__enter__()
         self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
-        return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception: Any) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._blas.__exit__(*exception)
+        super().__exit__(*exception)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Apply a function to every item; return the results in order."""
@@ -157,6 +152,19 @@ class Threads:
         """Return `function(shared, item)` of each item, in order."""
         with Workers(self.n_jobs) as workers:
             return workers.map(lambda item: function(shared, item), items)
+
+
+def read_engine(engine: Any, n_jobs: int | None = None) -> Threads | Dask:
+    """Convert the parameter `engine` ("threads", a Dask client or an engine) to an engine."""
+    if engine is None or (isinstance(engine, str) and engine == Threads.name):
+        return Threads(n_jobs)
+    if hasattr(engine, "splits"):
+        return engine
+    if hasattr(engine, "submit") and hasattr(engine, "scatter"):
+        from .dask import Dask  # it imports this module
+
+        return Dask(engine)
+    raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
 
 
 def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data.forms import TaskData
 from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
 from .kernel import FittedKernel, GaussianKernel, Kernel, fit_kernels
 

@@ -1,4 +1,4 @@
-"""From the data of many tasks to the rows of mixed kernel models."""
+"""Convert multi-task data to the rows of mixed kernel models."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data import TaskData, listing
-from ..kernels import evaluate, is_precomputed, source_kernels
+from ..data.arrays import listing
+from ..data.forms import TaskData
+from ..kernels.families import is_precomputed
+from ..kernels.kernel import evaluate
+from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from ..paper.task_features import TaskTable, read_task_features
 
-# With more columns than this, those that no table has put together share their parameters.
+# With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with a target each, as mixed models take them.
+    """Rows with targets, in the form used by mixed models.
 
     Attributes
     ----------
     rows : (N,) rows of X.
-    codes : (N,) the task of each; zeros where the columns of z are tasks.
-    y : (N,) or (N, T) targets as they were given.
+    codes : (N,) the task of each row; zeros if the columns of z are tasks.
+    y : (N,) or (N, T) targets as passed by the user.
     wide : whether the columns of y are tasks.
     """
 
@@ -40,7 +43,7 @@ class LabelledRows:
 
     @classmethod
     def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
-        """With `keep_columns` tasks whose labels are all known stay columns on the same rows; else a label is a row."""
+        """Return one row per label or, with `keep_columns` and no missing labels, rows with tasks as columns."""
         first = data.rows[0]
         shared = data.form == "wide" and data.n_tasks > 1 and keep_columns
         if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
@@ -49,19 +52,19 @@ class LabelledRows:
         return cls(np.concatenate(data.rows), codes, np.concatenate(data.y), False)
 
     def take(self, places: np.ndarray) -> LabelledRows:
-        """Return some of the rows, by their place."""
+        """Return the rows at these positions."""
         return LabelledRows(self.rows[places], self.codes[places], self.y[places], self.wide)
 
 
 @dataclass(frozen=True)
 class ClassCodes:
-    """How classes became numbers.
+    """Encoding of classes as numbers.
 
     Attributes
     ----------
     classes : (C,) all classes.
-    of_task : for each task its classes, those of tasks like it where it has a single one.
-    by_task : whether each task has two classes of its own, coded by their order.
+    of_task : the classes of each task; a task with a single class uses those of similar tasks.
+    by_task : whether each task has its own two classes, coded by their order.
     """
 
     classes: np.ndarray
@@ -79,7 +82,7 @@ class ClassCodes:
         return self.by_task or len(self.classes) <= 2
 
     def encode(self, y: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Labels (N,) of rows of tasks -> (N, 1) zeros and ones, or (N, C) indicators; wide (N, T) -> (N, T)."""
+        """Encode labels (N,) as zeros and ones (N, 1) or indicators (N, C), and wide labels (N, T) as (N, T)."""
         if y.ndim == 2:
             return (y == np.array([own[-1] for own in self.of_task])).astype(np.float64)
         if self.by_task:
@@ -91,14 +94,14 @@ class ClassCodes:
 
 @dataclass(frozen=True)
 class GivenKernels:
-    """Kernels that the user gave, scaled to mean diagonal one on the training rows.
+    """User-supplied kernels, scaled to mean diagonal one on the training rows.
 
     Attributes
     ----------
-    kernels : fitted kernels; None where X holds their values.
-    X : (N, d) training rows that they are evaluated with.
-    factors : (K,)
-    names : of the kernels.
+    kernels : fitted kernels; None if X holds their values.
+    X : (N, d) training rows.
+    factors : (K,) scale factors.
+    names : names of the kernels.
     """
 
     kernels: tuple[Any, ...] | None
@@ -126,13 +129,13 @@ class GivenKernels:
         return found, tuple(np.asarray(values) * factor for values, factor in zip(stack, factors, strict=True))
 
     def at(self, X: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Values (q, N) at rows (q, d), or (q, n, K) where they are precomputed."""
+        """Return the kernel values (q, N) at rows (q, d), or at precomputed values (q, n, K)."""
         stack = np.moveaxis(X[:, self.rows], 2, 0) if self.kernels is None else evaluate(self.kernels, X, self.X)
         return tuple(np.asarray(values) * factor for values, factor in zip(stack, self.factors, strict=True))
 
 
 def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
-    """Return the family (d,) of each column: those of one column of a table, or all where there are many."""
+    """Return the family (d,) of each feature: features of one table column, or all features if there are many."""
     d = X.shape[1]
     if data.feature_origins is not None:
         named = [f"{column}\0{part}" for column, part in data.feature_origins]
@@ -143,7 +146,7 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
 
 
 def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Features of tasks -> kernels (T + E, T) of all tasks, new ones last, with those of training; new labels (E,)."""
+    """Return kernels (T + E, T) between all tasks (new ones last) and training tasks, and the new labels (E,)."""
     kernels = [
         kernel
         for name, table in read_task_features(task_features, tasks).items()
@@ -157,7 +160,7 @@ def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.n
 
 
 def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
-    """Return tables of features with the rows of more tasks; kernels between tasks cannot be extended."""
+    """Return task feature tables extended by more tasks; kernels between tasks cannot be extended."""
     known, new = read_task_features(first, tasks), read_task_features(more, None)
     if set(known) != set(new):
         raise ValueError(f"task_features has {listing(sorted(new))} here, and {listing(sorted(known))} in training")
@@ -166,7 +169,7 @@ def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, Ta
         other = new[name]
         if not isinstance(table, TaskTable) or not isinstance(other, TaskTable):
             raise ValueError(
-                f"task_features {name!r} is a kernel between tasks: give the kernel of all tasks, new ones included, "
+                f"task_features {name!r} is a kernel between tasks: pass the kernel of all tasks, including new ones, "
                 "to the estimator before the fit"
             )
         if table.names != other.names:
@@ -188,7 +191,7 @@ def mixed_data(
     task_kernels: Sequence[np.ndarray] = (),
     use_columns: bool = True,
 ) -> MixedData:
-    """Put rows together for mixed models; with `use_columns` false their kernels are all they have."""
+    """Return the data for mixed models; with `use_columns=False`, only the given kernels are used."""
     X = np.asarray(data.X[labelled.rows], dtype=np.float64) if use_columns else np.empty((len(labelled.rows), 0))
     return MixedData(
         X=X,
@@ -204,7 +207,7 @@ def mixed_data(
 
 
 def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray) -> Units:
-    """Return the units of targets: each task's own where the columns of y are tasks."""
+    """Return the units of targets; if the columns of y are tasks, each task has its own."""
     if not labelled.wide:
         return choose_units(labelled.y, labelled.codes, n_tasks, weight)
     n = len(labelled.y)
@@ -213,7 +216,7 @@ def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray) -> Un
 
 
 def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, weight: np.ndarray) -> np.ndarray:
-    """Return the weights (N,) of rows, times those of their classes in their tasks."""
+    """Return row weights (N,) multiplied by the weights of their classes within their tasks."""
     if class_weight is None:
         return weight
     out = weight.copy()
@@ -225,8 +228,8 @@ def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, 
 
 
 def row_keys(labelled: LabelledRows, data: TaskData) -> np.ndarray:
-    """Return a number (N,) for each row by its columns, further groups and target, but neither its place nor units."""
-    if data.X.ndim == 3:  # values of kernels, whose columns are rows of training
+    """Return a hash (N,) of the content of each row, independent of its position and of units."""
+    if data.X.ndim == 3:  # kernel values, whose columns are training rows
         return np.arange(len(labelled.rows), dtype=np.uint64)
     targets = labelled.y.reshape(len(labelled.rows), -1).T
     further = (grouping.codes[labelled.rows] for grouping in data.groupings)
@@ -239,7 +242,7 @@ def row_keys(labelled: LabelledRows, data: TaskData) -> np.ndarray:
 
 
 def in_order_of_content(labelled: LabelledRows, keys: np.ndarray) -> np.ndarray:
-    """Return the places of rows, task by task, so that neither their order nor the names of tasks matter."""
+    """Return an order of the rows that depends neither on their original order nor on task names."""
     of_task = np.zeros(int(labelled.codes.max()) + 1, dtype=np.uint64)
     np.add.at(of_task, labelled.codes, keys * keys)
     return np.lexsort((keys, labelled.codes, of_task[labelled.codes]))
@@ -248,9 +251,9 @@ def in_order_of_content(labelled: LabelledRows, keys: np.ndarray) -> np.ndarray:
 def merge_copies(
     labelled: LabelledRows, keys: np.ndarray, folds: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that are equal in everything, their fold included, are one row with the sum of their weights.
+    """Merge rows that are equal in everything, including the fold, and add up their weights.
 
-    Returns the places of the rows that stay (M,), their weights (M,), and for each row its place among these (N,).
+    Return the positions (M,) of the remaining rows, their weights (M,), and the new position (N,) of each row.
     """
     together = np.stack([keys, labelled.codes.astype(np.uint64), folds.astype(np.uint64)], axis=1)
     _, first, inverse = np.unique(together, axis=0, return_index=True, return_inverse=True)
@@ -262,8 +265,8 @@ def merge_copies(
 def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: bool, random_state: Any) -> np.ndarray:
     """Return the fold (N,) of each row, -1 for rows that are never held out.
 
-    A number of folds deals the rows of each task out in turn, class by class; with fewer rows a task than folds, some
-    folds have none of it. Given pairs of training and test rows of X hold out their test rows.
+    A number of folds assigns the rows of each task in turn, class by class; a task with fewer rows than folds is
+    missing in some folds. Pairs of training and test rows of X hold out their test rows.
     """
     N = len(labelled.rows)
     if not isinstance(cv, int | np.integer):
@@ -272,7 +275,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     count = min(int(cv), N)
     if count < 2:
         return folds
-    # Tasks are numbered in the order of rows, which does not depend on their names.
+    # Tasks are numbered in the order of rows, independent of their names.
     codes = np.argsort(np.argsort(np.unique(labelled.codes, return_index=True)[1]))[
         np.unique(labelled.codes, return_inverse=True)[1]
     ]
@@ -290,7 +293,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     place = np.arange(N) - starts[codes[order]]
     folds[order] = (place + first[codes[order]]) % count
     if np.ptp(folds) == 0:
-        # Tasks of one row each, whose folds happen to be the same: nothing would be left to learn from.
+        # All rows are in one fold, by chance, because tasks have one row each: nothing would be left for training.
         folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
 

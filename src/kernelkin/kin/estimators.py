@@ -1,4 +1,4 @@
-"""KinRegressor and KinClassifier: grouped data without a parameter to set."""
+"""KinRegressor and KinClassifier: models for grouped data that need no tuning."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Queries, Table, TaskData
+from ..data.arrays import Table
+from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
-from ..kernels import refuse_positions
+from ..kernels.sources import refuse_positions
 from ..parameters import CLASSES, Parameter, describe
-from ..tables import TableEncoder
+from ..tables.encoder import TableEncoder
 from .data import join_task_features, read_task_kernels
 from .explain import explain
 from .fit import KinFit
@@ -25,53 +26,53 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "tasks_": ("array of shape (T,)", "Task labels."),
     "variance_components_": (
         "dict from str to float",
-        "The share of the variance of targets that each term stands for, the largest first, `noise` included; they sum "
-        "to one. `level`: levels of groups; `linear`: what all groups have in common; `slopes`: by which slopes of "
-        "groups differ; `common smooth`, `additive`: curves that all groups share; `own smooth`, `own additive`: those "
-        "of each group. For classes on the scale of log odds.",
+        "Share of each term in the variance of the targets, including `noise`, in descending order; the shares sum to "
+        "one. `level`: levels of groups; `linear`: linear part common to all groups; `slopes`: differences between the "
+        "slopes of groups; `common smooth`, `additive`: curves shared by all groups; `own smooth`, `own additive`: "
+        "curves of each group. For classes, on the scale of log odds.",
     ),
-    "members_": ("tuple of dicts", "The structures that are averaged: `name`, `weight`, `error` on held-out rows."),
+    "members_": ("tuple of dicts", "The averaged structures: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (
         "dict of arrays",
-        "A row for each structure that was tried: `structure`, `error` (mean squared error of held-out rows in "
+        "One row for each structure tried: `structure`, `error` (mean squared error of held-out rows in "
         "standard units, or log loss), `standard_error`, `weight` in the average, `evidence`, `seconds`.",
     ),
     "best_structure_": ("str", "The structure with the largest weight."),
-    "is_complete_": ("bool", "Whether all structures were tried, or time ran out."),
-    "column_shares_": ("dict", "Share of each column in what the columns explain, the largest first."),
+    "is_complete_": ("bool", "Whether all structures were tried within the time limit."),
+    "column_shares_": ("dict", "Share of each column in the variance explained by columns, in descending order."),
     "held_out_": ("object", "Predictions of the training rows by fits that left them out."),
     "functions_": ("object", "The fitted functions of all tasks."),
-    "encoder_": ("TableEncoder or None", "How columns of a table became numbers; None where X was an array."),
+    "encoder_": ("TableEncoder or None", "Encoder of the columns of a table; None if X was an array."),
     "n_features_in_": ("int", "Number of columns of X in `fit`."),
-    "feature_names_in_": ("array of str", "Names of the columns of X, where it had names."),
+    "feature_names_in_": ("array of str", "Names of the columns of X, if it has names."),
 }
 _PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         "None, or what the other models take",
-        "None: linear and smooth functions of the columns, with scales that are learned. Otherwise these kernels "
-        "alone, each with a variance for what groups have in common and one for what they have of their own; "
-        '"precomputed": X holds their values.',
+        "None: linear and smooth functions of the columns, with learned scales. Otherwise only these kernels, each "
+        'with one variance for the part common to all groups and one for the part of each group. "precomputed": X '
+        "holds the kernel values.",
     ),
     "encoder": Parameter(
         "TableEncoder, optional",
-        "How the columns of a DataFrame become numbers (arrays hold numbers already). None: a `TableEncoder` as it is.",
+        "Encoder of the columns of a DataFrame; not used for arrays. None: a `TableEncoder` with default parameters.",
         [TableEncoder, None],
     ),
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
-        "Folds that weigh the structures and calibrate intervals. A number deals out the rows of every task; on wide "
-        "data a row is held out for all tasks at once.",
+        "Folds used to weight the structures and to calibrate intervals. A number splits the rows of every task; on "
+        "wide data a row is held out for all tasks at once.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
     ),
     "unknown_tasks": Parameter(
         '{"common", "error"}',
-        'Tasks that were not in training: "common" predicts them by what all tasks have in common, with intervals that '
-        'include what is not known of them; "error" refuses them.',
+        'How to treat tasks that were not in training: "common" predicts them by the part common to all tasks, with '
+        'intervals that are wider by the variation between tasks; "error" raises an error.',
         [StrOptions({"common", "error"})],
     ),
     "time_limit": Parameter(
         "float, optional",
-        "Seconds that the fit may take. What was found by then is used, with a warning.",
+        "Time limit of the fit in seconds. If it is reached, the results so far are used, with a warning.",
         [Interval(Real, 0, None, closed="neither"), None],
     ),
     "n_jobs": Parameter(
@@ -83,7 +84,7 @@ _PARAMETERS: dict[str, Parameter] = {
     "verbose": Parameter("int", "1 shows progress on standard error.", ["verbose"]),
     "callback": Parameter(
         "callable, optional",
-        "Called during the fit with the seconds that were spent and those that the whole fit is expected to take.",
+        "Called during the fit with the elapsed seconds and the expected total seconds.",
         [callable, None],
     ),
 }
@@ -96,7 +97,7 @@ NO_TASKS = (
 
 
 class TableEstimator(MultiTaskEstimator):
-    """An estimator that reads tables of mixed columns by a `TableEncoder`, fitted on the training rows."""
+    """An estimator that encodes tables with a `TableEncoder` fitted on the training rows."""
 
     encoder: Any
     encoder_: Any
@@ -104,7 +105,7 @@ class TableEstimator(MultiTaskEstimator):
     def training_data(
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, encode: Any = None
     ) -> TaskData:
-        """Return what `fit` is given, read and checked; a table is encoded."""
+        """Return the checked training data; tables are encoded."""
         self.encoder_ = None
         data = super().training_data(X, y, tasks, sample_weight, encode or self._fit_encoder)
         if data.form == "single":
@@ -112,7 +113,7 @@ class TableEstimator(MultiTaskEstimator):
         return data
 
     def _fit_encoder(self, table: Table) -> Table:
-        """Encode the training rows of a table, unless they are encoded."""
+        """Encode the training rows of a table, unless they are already encoded."""
         if table.origins is not None:
             return table
         refuse_positions(self.kernels)
@@ -121,7 +122,7 @@ class TableEstimator(MultiTaskEstimator):
 
 
 class KinEstimator(TableEstimator):
-    """What regression and classification have in common."""
+    """Base class of KinRegressor and KinClassifier."""
 
     takes_groupings = True
 
@@ -140,7 +141,7 @@ class KinEstimator(TableEstimator):
         return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
 
     def explain(self) -> str:
-        """Return shares of variance, what is averaged and which columns matter, in a few sentences.
+        """Return a few sentences on shares of variance, the averaged structures, and the most important columns.
 
         Returns
         -------
@@ -150,9 +151,9 @@ class KinEstimator(TableEstimator):
         return explain(self)
 
     def with_tasks(self, task_features: Any) -> Self:
-        """Return a copy of this fitted model that also predicts new tasks, from features that the fit did not have.
+        """Return a copy of this fitted model that also predicts new tasks from their features, without refitting.
 
-        Tasks whose features were part of the estimator's `task_features` need no such copy. Nothing is fitted anew.
+        Tasks whose features were part of the estimator's `task_features` need no such copy.
 
         Parameters
         ----------
@@ -165,9 +166,7 @@ class KinEstimator(TableEstimator):
         """
         check_is_fitted(self)
         if self.task_features is None:
-            raise ValueError(
-                f"this {type(self).__name__} was fitted without task_features: it cannot predict from them"
-            )
+            raise ValueError(f"this {type(self).__name__} was fitted without task_features and cannot use them")
         model = copy(self)
         kernels, new = read_task_kernels(
             join_task_features(self.task_features, task_features, self.tasks_), self.tasks_
@@ -180,9 +179,9 @@ class KinEstimator(TableEstimator):
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
 
-    A mixed kernel model: levels, slopes and smooth functions of the columns, common to all groups and particular to
-    each, partially pooled as far as the data say. Several structures of such terms are fitted by their evidence,
-    compared on held-out rows, and averaged: the less the rows can tell them apart, the more.
+    A mixed kernel model: levels, slopes and smooth functions of the columns, both common to all groups and specific to
+    each group. The data determine the degree of pooling. Several structures of such terms are fitted by maximum
+    evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors.
 
     Examples
     --------
@@ -235,9 +234,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        The posterior's deviation of each row, times a quantile of the standardised residuals of held-out rows, which
-        were predicted by fits that learned their parameters without them. For a task that was not in training the
-        deviation includes what is not known of it.
+        The half-width is the posterior standard deviation of each row times a quantile of the standardised residuals of
+        held-out rows. These were predicted by fits whose parameters were learned without them. For a task that was not
+        in training, the standard deviation includes the variation between tasks.
 
         Parameters
         ----------
@@ -262,8 +261,8 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
 class KinClassifier(KinEstimator, MultiTaskClassifier):
     """Classification for groups with few rows each; no parameter needs to be set.
 
-    As `KinRegressor`, on the scale of log odds, by Laplace's method; structures are compared by the log loss of
-    held-out rows. `predict` is the most probable class.
+    Like `KinRegressor`, but on the scale of log odds, with Laplace's method. Structures are compared by the log loss of
+    held-out rows. `predict` returns the most probable class.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a fit of Kin has found, in a few sentences."""
+"""A summary of a fitted Kin model in a few sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def explain(model: Any) -> str:
-    """Return shares of variance, what was averaged, and which columns matter."""
+    """Return sentences on shares of variance, the averaged structures, and the most important columns."""
     shares, table = model.variance_components_, model.search_results_
     T = len(model.tasks_)
     lines = []

@@ -1,4 +1,4 @@
-"""The fit behind KinRegressor and KinClassifier: rows, structures, their average, and what is known of its errors."""
+"""The fit of KinRegressor and KinClassifier: rows, structures, their average, and held-out errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData
+from ..data.forms import TaskData
+from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
@@ -25,7 +26,6 @@ from ..mixed.structures import (
     STRUCTURES,
     Structure,
 )
-from ..paper.fitting import Fitted, RunOptions
 from ..progress import Progress
 from .data import (
     ClassCodes,
@@ -44,7 +44,7 @@ from .functions import KinFunctions, Link, Scores, held_out_normal
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
-# Additive terms have a matrix for each column: they are left out where these would be too many or too large.
+# Additive terms need a matrix for each column; they are left out if there would be too many or too large ones.
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
@@ -68,21 +68,21 @@ class KinFit:
     began: float = field(default_factory=time.monotonic)
 
     def plan(self, data: TaskData) -> KinPlan:
-        """Apply to data."""
+        """Return the plan of this fit on data."""
         return KinPlan(self, data)
 
 
 class KinPlan:
-    """A fit on data of which nothing large exists yet: rows, folds, units and kernels.
+    """A prepared fit, before any large matrix is computed: rows, folds, units and kernels.
 
     Attributes
     ----------
-    labelled, rows, folds : rows with their targets, and the fold of each; copies of a row in one fold are one row.
-    place : (N,) of each training row among these.
-    units : of the targets of a regressor.
-    classes : of a classifier.
-    given : kernels that the user gave.
-    new_tasks : labels of tasks without rows that have features.
+    labelled, rows, folds : rows with their targets, and the fold of each; copies of a row in one fold are merged.
+    place : (N,) the position of each training row among these.
+    units : the units of the targets, for a regressor.
+    classes : the classes, for a classifier.
+    given : user-supplied kernels.
+    new_tasks : labels of tasks without rows but with features.
     """
 
     def __init__(self, fit: KinFit, data: TaskData) -> None:
@@ -116,12 +116,12 @@ class KinPlan:
         self.rows = mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None)
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return location and spread of the target of each row (M,), or on wide data of each task (T,)."""
+        """Return location and spread of the target of each row (M,) or, on wide data, of each task (T,)."""
         assert self.units is not None
         return (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(self.labelled.codes)
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Return an upper bound: a few matrices of all rows, or of rows and features with the blocks of groups."""
+        """Return an upper bound on memory: a few matrices of all rows, or of features and group blocks."""
         N, d = self.rows.X.shape
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
@@ -131,7 +131,7 @@ class KinPlan:
         return Need(int(peak), advice)
 
     def _entries(self) -> float:
-        """Return the number of pairs of rows of one group; on wide data all rows are."""
+        """Return the number of pairs of rows in the same group; on wide data, of all pairs."""
         return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
 
     def structures(self) -> Sequence[Structure]:
@@ -146,17 +146,17 @@ class KinPlan:
             found = [s for s in found if not s.own_additive]
         if grouped:
             return found
-        # Without groups, structures that differ in what groups have of their own are the same.
+        # Without groups, structures that differ only in group terms are the same.
         return [s for s in found if s.common or s.additive]
 
     def likelihood(self) -> Likelihood:
-        """Return how targets scatter; many classes, or tasks on the same rows, share one factorisation."""
+        """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
         if self.classes is None:
             return Gaussian()
         return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
 
     def run(self, options: RunOptions) -> Fitted:
-        """Fit all structures, weigh them, and put together what the estimator stores."""
+        """Fit and weight all structures, and return the attributes of the estimator."""
         likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
@@ -187,9 +187,7 @@ class KinPlan:
         weights /= weights.sum()
         warnings: tuple[tuple[str, type[Warning]], ...] = ()
         if not search.is_complete:
-            text = (
-                f"time_limit={limit:g} reached before all structures were compared; the fit uses what was found by then"
-            )
+            text = f"time_limit={limit:g} reached before all structures were compared; the fit uses the results so far"
             warnings = ((text, UserWarning),)
         attributes = self._functions(members, weights, likelihood) | {
             "tasks_": self.data.labels,
@@ -216,7 +214,7 @@ class KinPlan:
         return list(map(str, range(d) if self.data.feature_names is None else self.data.feature_names))
 
     def _functions(self, members: Sequence[Member], weights: np.ndarray, likelihood: Any) -> dict[str, Any]:
-        """Return the functions, and the held-out values that their errors are known by."""
+        """Return the functions and the held-out predictions used to calibrate them."""
         base = {
             "members": tuple(member.fitted for member in members),
             "weights": weights,
@@ -245,10 +243,10 @@ class KinPlan:
         return {"functions_": functions, "held_out_": self._held_out(link(p), None)}
 
     def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> SimpleNamespace:
-        """Return predictions of all training rows by fits that left them out; NaN for rows that were never left out.
+        """Return predictions of all training rows by fits without them; NaN for rows that were never held out.
 
-        `codes` (N,) are their tasks (zeros on wide data), `y` (N,) or (N, T) their targets as they were given, `values`
-        of their shape the predicted means, or for classes probabilities (N, r) of each output, `deviations` theirs.
+        `codes` (N,) are the tasks (zeros on wide data), `y` (N,) or (N, T) the original targets, `values` the predicted
+        means in the shape of `y` or the class probabilities (N, r), and `deviations` their standard deviations.
         """
         rows = self.labelled.take(self.place)
         deviations = None if deviations is None else deviations[self.place]

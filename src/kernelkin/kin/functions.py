@@ -1,4 +1,4 @@
-"""What a fit of Kin leaves behind: means, deviations, intervals and probabilities at any rows."""
+"""Predictions of a fitted Kin model: means, standard deviations, intervals and probabilities."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from ..data import Queries
-from ..engines import SingleThreadedBLAS
+from ..data.forms import Queries
+from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
@@ -40,21 +40,21 @@ class Scores:
 
     @property
     def scale(self) -> float:
-        """The factor that makes deviations right on average."""
+        """The factor that calibrates deviations on average."""
         return float(np.sqrt(np.average(self.values**2, weights=self.weights))) if len(self.values) else 1.0
 
     def quantile(self, coverage: float) -> float:
-        """Return the factor of intervals, so that they would hold a new row with this probability."""
+        """Return the factor for intervals that contain a new target with this probability."""
         if not len(self.values):
             return float(norm.ppf(0.5 + 0.5 * coverage))
         last = np.cumsum(self.weights)
         n = last[-1]
         place = (n + 1) * coverage
         if place <= n:
-            # A row of weight w is w rows: it has as many places.
+            # A row of weight w counts as w rows.
             first = last - self.weights + np.minimum(self.weights, 1.0)
             return float(np.interp(place, np.stack([first, last], 1).ravel(), np.repeat(self.values, 2)))
-        # Too few rows for this coverage: go on as normal residuals would.
+        # Too few rows for this coverage: extrapolate as for normal residuals.
         return float(self.values[-1] * norm.ppf(0.5 + 0.5 * coverage) / norm.ppf(0.5 + 0.5 * n / (n + 1)))
 
 
@@ -67,7 +67,7 @@ class Link:
 
     @classmethod
     def fit(cls, p: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Link:
-        """Read off held-out probabilities (n,) and classes (n,); drawn to the probabilities as they are by few rows."""
+        """Fit to held-out probabilities (n,) and classes (n,), shrunk towards the identity if there are few rows."""
         x = logit(np.clip(p, CERTAIN, 1 - CERTAIN))
 
         def loss(c: np.ndarray) -> float:
@@ -90,15 +90,15 @@ class KinFunctions:
     Attributes
     ----------
     members, weights : fitted structures and their weights.
-    likelihood : how targets scatter.
+    likelihood : the likelihood of the targets.
     wide : whether tasks are outputs on the same rows.
     n_tasks : T.
     n_further : number of groupings beyond the first.
-    units : of the targets of a regressor.
-    scores : held-out residuals of a regressor.
-    classes, link : of a classifier.
-    kernels : that the user gave.
-    new_tasks : (E,) labels of tasks without rows that have features; their codes are T to T + E - 1.
+    units : the units of the targets, for a regressor.
+    scores : held-out residuals, for a regressor.
+    classes, link : classes and calibration, for a classifier.
+    kernels : user-supplied kernels.
+    new_tasks : (E,) labels of tasks without rows but with features; their codes are T to T + E - 1.
     """
 
     members: tuple[FittedStructure, ...]
@@ -115,7 +115,7 @@ class KinFunctions:
     new_tasks: np.ndarray | None = None
 
     def rows(self) -> np.ndarray | None:
-        """The rows (s, d) of training, in the units of X; None where kernels are precomputed."""
+        """Return the rows (s, d) of training, in the units of X; None where kernels are precomputed."""
         if self.kernels is not None:
             return np.unique(self.kernels.X, axis=0) if len(self.kernels.X) else None
         member = self.members[0]
@@ -124,7 +124,7 @@ class KinFunctions:
         return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def latent(self, X: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Rows, and their groups in each grouping -> means and variances (M, q, r) of the members' functions."""
+        """Return means and variances (M, q, r) of the members' functions at rows with these groups."""
         kernels = () if self.kernels is None else self.kernels.at(X)
         columns = np.empty((len(X), 0)) if self.kernels is not None else X
         with SingleThreadedBLAS():
@@ -135,11 +135,11 @@ class KinFunctions:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
         assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
-        # On wide data tasks are outputs, and all rows of one group.
+        # On wide data, tasks are outputs and all rows belong to one group.
         return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
     def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of targets (q,), or (q, T) without codes, in the units of the user."""
+        """Return means and standard deviations of targets (q,), or (q, T) without codes, in their original units."""
         assert self.units is not None
         if queries.codes is None and not self.wide:
             mean, deviation = self.normal(every_task(queries, self.n_tasks))
@@ -153,7 +153,7 @@ class KinFunctions:
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
-                # All outputs are the same for a task that was not in training.
+                # For a task that was not in training, all outputs are the same.
                 rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
                 location, spread = self.units.of(codes)
@@ -168,7 +168,7 @@ class KinFunctions:
         return location + spread * mean, deviation
 
     def probabilities(self, queries: Queries) -> np.ndarray:
-        """Probabilities (q, C) of all classes, or (q, T, C) without codes."""
+        """Return the probabilities (q, C) of all classes, or (q, T, C) without codes."""
         assert self.classes is not None and self.link is not None
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
@@ -183,7 +183,7 @@ class KinFunctions:
         return np.stack(each, axis=1)
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-        """Means of targets (q, 1) or (q, T, 1); for classes their log odds, one output where there are two."""
+        """Return means of targets (q, 1) or (q, T, 1); for classes, log odds with one output for two classes."""
         queries = Queries(X, codes)
         if self.classes is None:
             return self.normal(queries)[0][..., None]
@@ -191,7 +191,7 @@ class KinFunctions:
         return np.log(p[..., 1:]) - np.log(p[..., :1]) if len(self.classes.classes) == 2 else np.log(p)
 
     def with_task_kernels(self, kernels: Sequence[np.ndarray], new_tasks: np.ndarray) -> KinFunctions:
-        """Return the functions with kernels between more tasks than there were."""
+        """Return the functions with kernels extended to new tasks."""
         members = []
         for member in self.members:
             numbered = iter(kernels)
@@ -205,12 +205,12 @@ class KinFunctions:
 
 
 def every_task(queries: Queries, n_tasks: int) -> Queries:
-    """Return every row once for each task."""
+    """Return the queries with each row repeated for every task."""
     return Queries(np.repeat(queries.X, n_tasks, axis=0), np.tile(np.arange(n_tasks), len(queries.X)))
 
 
 def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Probabilities (q, r) of outputs -> (q, C) of all classes; zero for classes that a row's task does not have."""
+    """Return probabilities (q, C) of all classes from outputs (q, r); zero for classes absent from the row's task."""
     out = np.zeros((len(p), len(classes.classes)))
     if len(classes.classes) <= 2:
         out[:, -1] = p[:, 0]
@@ -220,7 +220,7 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
     if not classes.by_task:
         out[:] = np.maximum(p, CERTAIN)
     for t, own in enumerate(classes.of_task):
-        # Tasks that were not in training have the classes of the first task where each has its own.
+        # If each task has its own classes, tasks that were not in training get those of the first task.
         rows = np.flatnonzero(
             (codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task))))
         )
@@ -234,6 +234,6 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
 
 
 def held_out_normal(members: Sequence[Member], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances (N, r) of held-out targets, in standard units; NaN for rows that no fold held out."""
+    """Return means and variances (N, r) of held-out targets in standard units; NaN for rows never held out."""
     parts: list[tuple[Any, Any]] = [(member.mean, member.variance + member.noise[:, None]) for member in members]
     return average(parts, weights.tolist())

@@ -1,4 +1,4 @@
-"""Mixed kernel models: what all groups have in common, and what is particular to each, partially pooled."""
+"""Mixed kernel models: functions common to all groups plus functions of each group, with partial pooling."""
 
 from .average import Search
 from .covariance import Layout

@@ -1,4 +1,4 @@
-"""The average of structures, weighted by the errors of folds that refit each of them."""
+"""The average of structures, weighted by their cross-validated errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..engines.jobs import Jobs
 from .likelihoods import Gaussian, Likelihood
 from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure
 
-# Folds refit from the start up to this many rows, and otherwise go on from the parameters of all rows.
+# Up to this many rows, folds are refitted from scratch; with more, they start at the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
 # Those of fits with more than `MORE_ROWS` rows.
 FEWER_EVALUATIONS, FEWER_WARM = 30, 5
-# A structure is dropped after the first fold where it is behind the best by so many standard errors of the difference.
+# A structure is dropped after the first fold if it is behind the best by this many standard errors.
 HOPELESS = 4.0
-# Fits of fewer rows are too short for threads.
+# With fewer rows, fits are too short for threads.
 THREADED_ROWS = 300
 
 
@@ -34,9 +34,9 @@ class Member:
     mean, variance : (N, r) of the function at each row, from the fit that held it out.
     noise : (N,) the variance of the noise in that fit.
     loss : (N,) the loss of each row; NaN where no fold has held it out.
-    weight : in the average.
-    error, standard_error : the mean of the losses of held-out rows, and by how much it is uncertain.
-    seconds : that the fits took.
+    weight : the weight in the average.
+    error, standard_error : the mean loss of held-out rows, and its standard error.
+    seconds : the run time of the fits.
     """
 
     structure: Structure
@@ -52,17 +52,17 @@ class Member:
 
 
 class Search:
-    """Fits structures to all rows and to folds, on several threads, until the deadline.
+    """Fit structures to all rows and to folds, on several threads, until the deadline.
 
     Results do not depend on the number of threads.
 
     Parameters
     ----------
-    data, likelihood, structures : what is fitted.
+    data, likelihood, structures : the data and the models to fit.
     folds : (N,) the fold of each row; -1 for rows that are never held out.
     began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
     n_jobs : number of threads.
-    report : called with the number of fits that are done, that of all, and what was done.
+    report : called with the number of finished fits, their total, and a text.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Search:
         """Return the members of the average, the largest weight first."""
         with self.jobs as jobs:
             found = jobs.map(self._fit, self.structures, self.limit)
-            # One structure is fitted however late it is.
+            # At least one structure is always fitted.
             self.members = [member for member in found if member is not None] or [self._fit(self.structures[0])]
             if self.n_folds:
                 jobs.map(self._hold_out, [(member, 0) for member in self.members])
@@ -120,7 +120,7 @@ class Search:
         return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
 
     def _drop_hopeless(self) -> None:
-        """Drop structures that are so far behind on the first fold that they would have no weight."""
+        """Drop structures that are too far behind on the first fold to get any weight."""
         known = [member for member in self.members if not np.isnan(member.loss).all()]
         if not known:
             return
@@ -132,7 +132,7 @@ class Search:
                 self.jobs.total -= self.n_folds - 1
 
     def _mean(self, values: np.ndarray) -> tuple[float, float]:
-        """Return the mean of values of rows (N,), where they are known, and its standard error."""
+        """Return the mean of the known values of rows (N,), and its standard error."""
         known = ~np.isnan(values)
         values, weight = values[known], self.data.weight[known]
         mean = np.average(values, weights=weight)
@@ -161,7 +161,7 @@ class Search:
         self.jobs.step(f"{member.structure.name}, fold {fold + 1}")
 
     def _leave_out(self, member: Member) -> None:
-        """Where there was no time for a fold: values without each row's own target, at the parameters of all rows."""
+        """Without time for a fold, use leave-one-out values at the parameters of all rows."""
         model = member.fitted.model
         groups = list(self.data.groups)
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
@@ -180,7 +180,7 @@ class Search:
 
     def _weigh(self) -> None:
         """Weigh members by exp(-(error - least error) / half the standard error of the least)."""
-        # Where time ran out inside the folds, members are compared on the rows that all of them have.
+        # If time ran out during the folds, members are compared on the rows that all of them have predicted.
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
         for member in self.members:
             member.error, member.standard_error = self._mean(np.where(unknown, np.nan, member.loss))
@@ -193,7 +193,7 @@ class Search:
 
 
 def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of members -> those of their mixture."""
+    """Return the mean and variance of the mixture of members with these means and variances."""
     mean: Any = sum(w * m for w, (m, _) in zip(weights, parts, strict=True))
     second: Any = sum(w * (v + (m - mean) ** 2) for w, (m, v) in zip(weights, parts, strict=True))
     return mean, second

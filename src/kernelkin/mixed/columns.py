@@ -1,4 +1,4 @@
-"""Columns in standard units, with outliers drawn in."""
+"""Standardise columns and clip outliers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TAIL, WIDENED = 0.02, 0.25
 class Columns:
     """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to.
 
-    Columns of one family that are more than the rows are rotated to the axes (d, r) that the training rows span, and
-    the length of what is outside of these: inner products and distances to training rows stay as they are.
+    If one family has more columns than there are rows, columns are rotated to the axes (d, r) that the training rows
+    span, plus the norm of the remainder. Inner products with and distances to training rows do not change.
     """
 
     low: np.ndarray
@@ -29,10 +29,10 @@ class Columns:
 
     @classmethod
     def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray, weight: np.ndarray) -> Columns:
-        """Read off training rows (N, d) with weights (N,).
+        """Fit to training rows (N, d) with weights (N,).
 
-        Columns of one family have one scale, so that a category counts as one column. A column
-        without outliers is not clipped: slopes over time go on beyond the training rows.
+        Columns of one family share a scale, so that a category counts as one column. Columns without outliers are not
+        clipped, so that slopes over time extrapolate beyond the training rows.
         """
         d = X.shape[1]
         low, high = np.full(d, -np.inf), np.full(d, np.inf)
@@ -44,7 +44,7 @@ class Columns:
         X = np.clip(X, low, high)
         center = np.average(X, axis=0, weights=weight)
         spread = np.sqrt(np.bincount(of_column, np.average((X - center) ** 2, axis=0, weights=weight))[of_column])
-        # Columns that differ by rounding alone are constant, and stay so in standard units.
+        # Columns that vary only by rounding are treated as constant.
         rounding = 1e-12 * np.maximum(np.abs(center), 1e-300)
         scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
         found = cls(low, high, center, scale)
@@ -53,18 +53,18 @@ class Columns:
         return found
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """Rows (q, d) -> (q, d), or (q, r + 1) where there are axes."""
+        """Return rows (q, d) in standard units (q, d), or (q, r + 1) if there are axes."""
         X = (np.clip(X, self.low, self.high) - self.center) / self.scale
         if self.axes is None:
             return X
         inside = X @ self.axes
         whole = (X * X).sum(1)
         outside = whole - (inside * inside).sum(1)
-        # Training rows have nothing outside, but for rounding.
+        # For training rows, the remainder is only rounding error.
         return np.column_stack([inside, np.sqrt(np.where(outside > 1e-12 * whole, outside, 0.0))])
 
     def restore(self, X: np.ndarray) -> np.ndarray:
-        """Return training rows, clipped, in the units that they were given in."""
+        """Return clipped training rows in their original units."""
         X = X if self.axes is None else X[:, :-1] @ self.axes.T
         return X * self.scale + self.center
 
@@ -74,7 +74,7 @@ class Columns:
 
 
 def weighted_quantiles(X: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> list[np.ndarray]:
-    """Quantiles (d,) of the columns of X (N, d); a row of weight w counts as w rows, as in `np.quantile` of these."""
+    """Return quantiles (d,) of the columns of X (N, d), as `np.quantile` with a row of weight w repeated w times."""
     order = np.argsort(X, axis=0, kind="stable")
     X, ends = np.take_along_axis(X, order, axis=0), np.cumsum(weight[order], axis=0)
     found = []

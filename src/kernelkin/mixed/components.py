@@ -1,4 +1,4 @@
-"""What fitted structures say about the data: shares of variance by term and by column."""
+"""Shares of variance by term and by column."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# The variance of the logistic distribution: what classes scatter by on the scale of log odds.
+# The variance of the logistic distribution, the noise of classes on the scale of log odds.
 LOGISTIC = np.pi**2 / 3.0
 
 
 def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
-    """Return the share of the variance of targets that each term stands for, noise included; they sum to one.
+    """Return the share of each term, including noise, in the variance of the targets; the shares sum to one.
 
-    The variance of a term is what it is expected to contribute to the variance of the training rows.
+    The variance of a term is its expected contribution to the variance of the training rows.
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
@@ -34,7 +34,7 @@ def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, 
 
 def _of_structure(member: FittedStructure) -> dict[str, float]:
     model, found = member.model, {}
-    # With tasks as columns, own terms vary inside each task and common ones once for all: rows of one task do for both.
+    # With tasks as columns, the rows of one task suffice for both own and common terms.
     layout = model.parts[0].layout
     for term in model.terms:
         for name, p in _parts(term, model.p_[term.name]):
@@ -43,7 +43,7 @@ def _of_structure(member: FittedStructure) -> dict[str, float]:
 
 
 def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np.ndarray]]]:
-    """Name and parameters of the common and of the own part of a term; those of the other part have variance zero."""
+    """Return name and parameters of the common and own parts of a term, with the variance of the other part zero."""
     if isinstance(term, Smooth | Given):
         return [
             (
@@ -57,7 +57,7 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
 
 
 def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
-    """The expected variance over the training rows of a function drawn from a term: mean diagonal less mean entry."""
+    """Return the expected variance of a function of the term over the training rows: mean diagonal minus mean entry."""
     n, total, inside = layout.n_rows, 0.0, 0.0
     for pairs in layout.pairs:
         mask = np.ones(pairs.A.X.shape[:2], bool) if pairs.A.mask is None else pairs.A.mask
@@ -74,9 +74,9 @@ def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
 
 
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
-    """Return the share of each column in what terms explain, the largest first.
+    """Return the share of each column in the explained variance, in descending order.
 
-    Linear and additive parts are shared out by the variances of columns, smooth ones by how fast they vary along each.
+    Linear and additive terms are divided by the variances of columns, smooth terms by their rate of change along each.
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
@@ -92,7 +92,7 @@ def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names:
 
 
 def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
-    """The variance of each term, and the shares (d,) of columns in it."""
+    """Return the variance of each term, and the share (d,) of each column in it."""
     model, found = member.model, []
     layout = model.parts[0].layout
     for term in model.terms:

@@ -1,4 +1,4 @@
-"""The covariance of all rows, `K = V + Phi Phi'`: V in blocks, Phi the features that tie them.
+"""The covariance of all rows, `K = V + Phi Phi'`: V is block diagonal, and the features Phi link the blocks.
 
 `Prior` evaluates the terms at given parameters; `Prior.solve` adds noise and factorises, block by block:
 
@@ -25,14 +25,14 @@ Parameters = dict[str, dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of training in blocks.
+    """Training rows in blocks.
 
     Attributes
     ----------
     tables : (b, n) row numbers of each batch of blocks, -1 for padding.
     pairs : the rows of each batch, paired with themselves.
     n_rows : N.
-    by_features : whether common terms are features.
+    by_features : whether common terms are represented by features.
     """
 
     tables: tuple[np.ndarray, ...]
@@ -42,7 +42,7 @@ class Layout:
 
     @classmethod
     def dense(cls, X: np.ndarray, groups: Sequence[np.ndarray], given: Sequence[np.ndarray] = ()) -> Layout:
-        """All rows in one block. `given` are values (N, N) of the user's kernels."""
+        """Return a layout with all rows in one block; `given` are values (N, N) of the user's kernels."""
         table = np.arange(len(X))[None]
         rows = Rows(X[None], tuple(part[None] for part in groups))
         pairs = Pairs(rows, rows, 1.0, tuple(kernel[None] for kernel in given))
@@ -50,14 +50,14 @@ class Layout:
 
     @classmethod
     def blocks(cls, X: np.ndarray, groups: Sequence[np.ndarray]) -> Layout:
-        """A block for each group of the first grouping."""
+        """Return a layout with a block for each group of the first grouping."""
         tables = batches_of(groups[0])
         rows = [rows_of_table(X, groups, table) for table in tables]
         return cls(tuple(tables), tuple(Pairs(part, part, 0.0) for part in rows), len(X), True)
 
 
 def invert(V: np.ndarray) -> tuple[np.ndarray, float]:
-    """Positive definite matrices (b, n, n) -> their inverses, and the sum of the logs of their determinants."""
+    """Return the inverses of positive definite matrices (b, n, n), and the sum of their log determinants."""
     b, n = V.shape[:2]
     if n == 1:
         return 1.0 / V, float(np.log(V).sum())
@@ -66,7 +66,7 @@ def invert(V: np.ndarray) -> tuple[np.ndarray, float]:
         return np.linalg.inv(V), 2.0 * float(np.log(np.diagonal(L, axis1=1, axis2=2)).sum())
     found, log_det = np.empty_like(V), 0.0
     for i in range(b):
-        # V is symmetric, so that its transpose, which LAPACK takes without a copy, is V itself.
+        # V is symmetric, so its transpose, which LAPACK takes without a copy, equals V.
         L, info = lapack.dpotrf(V[i].T, lower=1, clean=0, overwrite_a=0)
         if info:
             raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
@@ -79,7 +79,7 @@ def invert(V: np.ndarray) -> tuple[np.ndarray, float]:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the terms give for one batch: V (b, n, n) without noise, features (b, n, f) and what gradients need."""
+    """The terms on one batch: V (b, n, n) without noise, features (b, n, f), and values saved for gradients."""
 
     V: np.ndarray
     Phi: np.ndarray | None
@@ -109,11 +109,11 @@ class Prior:
         return Batch(V, Phi, saved, kept, widths)
 
     def solve(self, noise: np.ndarray, z: np.ndarray) -> Solved:
-        """Noise (N,) and targets (N, r) -> what follows from K + diag(noise)."""
+        """Return the solution for noise (N,) and targets (N, r)."""
         return Solved(self, noise, z)
 
     def gradient(self, each: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Parameters:
-        """Derivatives (b, n, n), (b, n, f) of the objective with respect to V and Phi of each batch -> parameters."""
+        """Return the gradient in the parameters from derivatives (b, n, n), (b, n, f) with respect to V and Phi."""
         total: Parameters = {
             term.name: {k: np.zeros_like(v) for k, v in self.p[term.name].items()} for term in self.terms
         }
@@ -132,7 +132,7 @@ class Prior:
 
 
 def features(terms: Sequence[Term], p: Parameters, rows: Rows) -> tuple[np.ndarray, list[Any], list[int]]:
-    """Features (b, n, f) of all terms, what their gradients need, and the number of each term's."""
+    """Return the features (b, n, f) of all terms, values saved for gradients, and the number of features per term."""
     found = [term.features(p[term.name], rows) for term in terms]
     Phi = np.concatenate([part for part, _ in found], axis=2)
     if rows.mask is not None:
@@ -152,7 +152,7 @@ class Solved:
     ----------
     a : (N, r) inv(K + diag(noise)) z.
     beta : (f, r) posterior means of the coefficients of the features, (0, r) without features.
-    log_det : of K + diag(noise).
+    log_det : log determinant of K + diag(noise).
     """
 
     def __init__(self, prior: Prior, noise: np.ndarray, z: np.ndarray):
@@ -170,7 +170,7 @@ class Solved:
         self.a, self.beta = self.apply(z)
 
     def _tie(self) -> None:
-        """Find A, which ties the blocks."""
+        """Compute A, which links the blocks."""
         parts = [batch.Phi for batch in self.prior.batches if batch.Phi is not None]
         f = parts[0].shape[2]
         A, self.white = np.eye(f), []
@@ -180,11 +180,11 @@ class Solved:
         inverse, log_det = invert(0.5 * (A + A.T)[None])
         self.A_inverse = inverse[0]
         self.log_det += log_det
-        # inv(V) Phi inv(A), of which gradients and the diagonal of the inverse are made.
+        # inv(V) Phi inv(A), used for gradients and for the diagonal of the inverse.
         self.tied = [(part.reshape(-1, f) @ self.A_inverse).reshape(part.shape) for part in self.white]
 
     def apply(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets (N, r) -> inv(K + diag(noise)) z (N, r), and the coefficients of the features (f, r)."""
+        """Return inv(K + diag(noise)) z (N, r) and the coefficients of the features (f, r) for targets z (N, r)."""
         tables, a = self.prior.layout.tables, np.zeros_like(z)
         parts = [take(z, table) for table in tables]
         beta = np.zeros((0, z.shape[1]))
@@ -200,7 +200,7 @@ class Solved:
         return a, beta
 
     def diagonal(self) -> np.ndarray:
-        """(N,) the diagonal of inv(K + diag(noise))."""
+        """Return the diagonal (N,) of inv(K + diag(noise))."""
         found = np.zeros(self.prior.layout.n_rows)
         for i, table in enumerate(self.prior.layout.tables):
             own = np.diagonal(self.inverses[i], axis1=1, axis2=2)
@@ -210,9 +210,9 @@ class Solved:
         return found
 
     def gradient(self, multiplicity: float, products: Sequence[tuple[np.ndarray, np.ndarray, float]]) -> Parameters:
-        """Derivatives of `sum(W * K)` for W = multiplicity/2 inv(K + N) + the sum of c/2 (u v' + v u').
+        """Return the derivatives of `sum(W * K)` for W = multiplicity/2 inv(K + N) + the sum of c/2 (u v' + v u').
 
-        `products` are of u (N, r), v (N, r) and c.
+        `products` holds u (N, r), v (N, r) and c.
         """
         by_features, each = self.prior.layout.by_features, []
         through = [(self._through(u), self._through(v)) for u, v, _ in products] if by_features else []
@@ -234,7 +234,7 @@ class Solved:
         return self.prior.gradient(each)
 
     def _through(self, u: np.ndarray) -> np.ndarray:
-        """Phi' u (f, r)."""
+        """Return Phi' u (f, r)."""
         total = np.zeros((len(self.beta), u.shape[1]))
         for batch, table in zip(self.prior.batches, self.prior.layout.tables, strict=True):
             assert batch.Phi is not None

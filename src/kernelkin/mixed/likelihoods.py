@@ -1,8 +1,9 @@
-"""Likelihoods: how targets scatter around the values of the function.
+"""Likelihoods: the distribution of targets given the values of the function.
 
-A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. The squared loss has it in
-closed form; classes and counts by Laplace's method, where the mode is found by Newton's method. Each Newton step is the
-closed form with noise 1/W and targets f + g/W, g and W the first and minus the second derivative of log p(y | f).
+A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. For the squared loss it has
+a closed form. Classes and counts use Laplace's method, with the mode found by Newton's method. Each Newton step is the
+closed form with noise 1/W and targets f + g/W, where g and W are the first and minus the second derivative of
+log p(y | f).
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from scipy.special import expit, gammaln, ndtr
 
 from .covariance import Parameters, Prior, Solved
 
-# Rows that are certain would have infinite noise.
+# Lower bound on W: a row predicted with certainty would have infinite noise.
 LEAST_CURVATURE = 1e-7
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
 
-# Negative log evidence without the prior of the parameters, its derivatives by term, that with respect to the log of
-# the noise, and what predictions follow from: `solved.a` are the coefficients of the posterior mean.
+# Negative log evidence without the prior of the parameters, its derivatives by term and with respect to the log noise,
+# and the solution used for predictions; `solved.a` are the coefficients of the posterior mean.
 Evaluated = tuple[float, Parameters, float, Solved]
 
 
 class Likelihood(Protocol):
-    """What a model needs of a likelihood; variances start `log_scale` above those of targets in standard units."""
+    """Interface of likelihoods; initial log variances are `log_scale` above those of standardised targets."""
 
     @property
     def has_noise(self) -> bool: ...
@@ -38,14 +39,14 @@ class Likelihood(Protocol):
         """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return the mean of a target whose function value has this mean and variance."""
+        """Return the mean of a target if its function value has this mean and variance."""
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return the loss of each target whose mean was predicted."""
 
 
 class Gaussian:
-    """Squared loss: targets scatter with one variance."""
+    """Squared loss: normal noise with one variance."""
 
     has_noise = True
     log_scale = 0.0
@@ -70,7 +71,7 @@ class Gaussian:
 class LabelRegression(Gaussian):
     """Squared loss on labels -1 and 1: one factorisation serves many classes, or tasks with the same rows.
 
-    Values become probabilities by the normal distribution; a link that is fitted to held-out rows calibrates them.
+    The normal distribution converts values to probabilities; a link fitted to held-out rows calibrates them.
     """
 
     softness = 0.25
@@ -80,7 +81,7 @@ class LabelRegression(Gaussian):
 
 
 class Laplace:
-    """A likelihood whose evidence is that of a Gaussian at the mode."""
+    """A likelihood whose evidence is approximated by a Gaussian at the mode."""
 
     has_noise = False
     log_scale = 0.0
@@ -93,7 +94,7 @@ class Laplace:
         raise NotImplementedError
 
     def start(self, y: np.ndarray) -> np.ndarray:
-        """Return values of f to begin with."""
+        """Return initial values of f."""
         raise NotImplementedError
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
@@ -111,7 +112,7 @@ class Laplace:
         return float(value), gradient, 0.0, solved
 
     def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):
-        """Newton's method for the mode; returns f, what was solved there, and -log p(y | f) + f'a/2."""
+        """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
         f, a, loss = self.start(y) if f is None else f, None, np.inf
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
@@ -121,7 +122,7 @@ class Laplace:
             f_full = f + (w * g - full) / curvature
             step, before = 1.0, loss
             while True:
-                # f = K a holds along the step only where it held before; the first step is taken whole.
+                # f = K a holds along the step only if it held before, so the first step has full length.
                 trial, f_trial = (
                     (full, f_full) if a is None or step == 1.0 else (a + step * (full - a), f + step * (f_full - f))
                 )

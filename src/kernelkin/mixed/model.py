@@ -17,9 +17,9 @@ from .rows import Pairs, Rows, rows_of_table
 from .terms import Term
 
 NOISE = "noise"
-# How far logs of parameters may go from where they start.
+# Maximum distance of log parameters from their start.
 REACH = 8.0
-# Queries that are predicted at one time.
+# Number of queries predicted at a time.
 CHUNK = 2_000
 
 
@@ -34,7 +34,7 @@ class Part:
     weight : (N,) weights of the rows.
     multiplicity : how many independent targets the columns of z stand for.
     offset : (N,) added to the function inside the likelihood.
-    state : what an evaluation leaves for the next.
+    state : values kept from one evaluation for the next.
     """
 
     layout: Layout
@@ -46,7 +46,7 @@ class Part:
 
 
 class OutOfTime(Exception):
-    """Raised inside an optimisation whose time is over."""
+    """Raised inside an optimisation when its time limit is reached."""
 
 
 class MixedModel:
@@ -59,14 +59,14 @@ class MixedModel:
     ----------
     terms : the terms of the covariance; their names are distinct.
     rho : strength of the prior on the parameters.
-    likelihood : how targets scatter.
+    likelihood : the likelihood of the targets.
 
     Attributes
     ----------
     p_ : the logs of the parameters, by term and family.
-    noise_ : variance of the noise; 0 where the likelihood has none.
+    noise_ : variance of the noise; 0 if the likelihood has none.
     value_ : the objective at the optimum.
-    n_evaluations_ : how many evaluations it took.
+    n_evaluations_ : number of evaluations.
     """
 
     def __init__(self, terms: Sequence[Term], rho: float = 0.2, likelihood: Likelihood | None = None):
@@ -86,7 +86,7 @@ class MixedModel:
         start: np.ndarray | None = None,
         deadline: float = np.inf,
     ) -> MixedModel:
-        """Learn the parameters, at most by so many evaluations and until `deadline` (of `time.monotonic`)."""
+        """Learn the parameters, with a maximum number of evaluations and until `deadline` (of `time.monotonic`)."""
         self.parts = tuple(parts)
         first = flatten(self.start)
         best: dict[str, Any] = {"value": np.inf, "x": first if start is None else start}
@@ -114,7 +114,7 @@ class MixedModel:
         return self.set_parameters(best["x"])
 
     def set_parameters(self, x: np.ndarray) -> MixedModel:
-        """Take over parameters; posteriors are computed when they are needed."""
+        """Set the parameters; posteriors are computed on demand."""
         self.x_, self.p_ = x, unflatten(x, self.start)
         self.noise_ = float(np.exp(self.p_[NOISE]["variance"][0])) if self.likelihood.has_noise else 0.0
         self._solved: list[Solved] = []
@@ -176,9 +176,9 @@ class MixedModel:
         Parameters
         ----------
         X : (q, d) columns in standard units.
-        groups : for each grouping (q,) positions of groups among those of training; -1 for others.
-        given : for each kernel that the user gave, its values (q, N).
-        part : which part predicts.
+        groups : for each grouping (q,) positions of the groups in training; -1 for others.
+        given : values (q, N) of each user-supplied kernel.
+        part : the part to predict with.
         variance : whether variances are needed.
         terms : only the contribution of these terms, by name.
         """
@@ -209,7 +209,7 @@ class MixedModel:
         everyone = Rows(X[None], tuple(g[None] for g in groups))
         Phi = self._features(terms, everyone)[0]
         mean = Phi @ solved.beta
-        # All of the variance: what features of landmarks leave out far from these is not known.
+        # Use the full prior variance: far from the landmarks, the features do not cover it.
         prior = sum(term.diagonal(self.p_[term.name], everyone, 1.0)[0] for term in terms) - (Phi * Phi).sum(1)
         rest, reduced = Phi.copy(), np.zeros(len(X))
         for i, (table, inner) in enumerate(zip(part.layout.tables, part.layout.pairs, strict=True)):
@@ -234,7 +234,7 @@ class MixedModel:
         return mean, np.maximum(prior - reduced + ((rest @ solved.A_inverse) * rest).sum(1), 0.0)
 
     def _features(self, terms, rows: Rows) -> np.ndarray:
-        """Features (1, q, f) of all terms, zero for terms that are not asked for."""
+        """Return the features (1, q, f) of all terms, zero for terms that were not requested."""
         Phi, _, widths = features(self.terms, self.p_, rows)
         names = {term.name for term in terms}
         return Phi * np.repeat([term.name in names for term in self.terms], widths)
@@ -248,7 +248,7 @@ def _at(mask: np.ndarray | None, blocks: np.ndarray) -> np.ndarray | None:
 
 
 def _queries_of_blocks(codes: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Codes (b,) of blocks, codes (q,) of queries -> the blocks that have queries (c,), and a table (c, m) of these."""
+    """Return the blocks (c,) that have queries, and a table (c, m) of these queries, from codes (b,) and (q,)."""
     order = np.argsort(codes)
     at = np.minimum(np.searchsorted(codes[order], asked), len(codes) - 1)
     rows = np.flatnonzero(codes[order][at] == asked)
@@ -269,7 +269,7 @@ def flatten(parameters: Parameters) -> np.ndarray:
 
 
 def unflatten(x: np.ndarray, like: Parameters) -> Parameters:
-    """The inverse of `flatten`, with the names and shapes of `like`."""
+    """Return the inverse of `flatten`, with the names and shapes of `like`."""
     found: Parameters = {}
     begin = 0
     for name, part in like.items():

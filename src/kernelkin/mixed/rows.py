@@ -1,8 +1,8 @@
-"""Rows in blocks: what the terms of a mixed kernel model are evaluated on.
+"""Rows in blocks, on which the terms of a mixed kernel model are evaluated.
 
-A block is a set of rows whose covariance is a dense matrix; rows of different blocks are tied by features alone. Exact
-models have one block of all rows. With many rows each group of the first grouping is a block, and blocks of like size
-are padded to a batch, so that a hundred thousand groups of three rows are a few array operations.
+A block is a set of rows whose covariance is a dense matrix; rows of different blocks are linked only by features. Exact
+models have one block of all rows. With many rows, each group of the first grouping is a block. Blocks of similar size
+are padded to a batch, so that a hundred thousand groups of three rows need only a few array operations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# A batch ends where padding would make up more than this share of it, or where V would have more entries than this.
+# A batch ends when padding would exceed this share, or when V would have more than this many entries.
 MAX_PADDING = 0.3
 MAX_ENTRIES = 4_000_000
 
@@ -26,8 +26,8 @@ class Rows:
     Attributes
     ----------
     X : (b, n, d) columns in standard units.
-    groups : for each grouping (b, n), the position of each row's group; -1 where it is not known.
-    mask : (b, n) false for padding; None where there is none.
+    groups : for each grouping (b, n), the position of each row's group; -1 if unknown.
+    mask : (b, n) False for padding; None without padding.
     """
 
     X: np.ndarray
@@ -37,13 +37,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of rows of the same blocks, with what terms need of them that does not depend on parameters.
+    """Pairs of rows of the same blocks, with cached values that do not depend on parameters.
 
     Attributes
     ----------
     A, B : rows (b, n, d) and (b, m, d).
-    sharing : the factor of common terms inside blocks: 1 in exact models, 0 where features stand for them.
-    given : for each kernel that the user gave, its values (b, n, m).
+    sharing : the factor of common terms inside blocks: 1 in exact models, 0 if features represent them.
+    given : values (b, n, m) of each user-supplied kernel.
     """
 
     A: Rows
@@ -53,7 +53,7 @@ class Pairs:
 
     @cached_property
     def same(self) -> tuple[np.ndarray, ...]:
-        """For each grouping (b, n, m): 1 where both rows are in one group; 0 for padding."""
+        """For each grouping (b, n, m): 1 if both rows are in the same group, else 0; 0 for padding."""
         return tuple(
             ((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]).astype(np.float64)
             for a, b in zip(self.A.groups, self.B.groups, strict=True)
@@ -61,7 +61,7 @@ class Pairs:
 
     @cached_property
     def both(self) -> np.ndarray | None:
-        """(b, n, m) 0 for padding; None where there is none."""
+        """Mask (b, n, m) with 0 for padding; None without padding."""
         if self.A.mask is None and self.B.mask is None:
             return None
         left, right = (np.ones(R.X.shape[:2], bool) if R.mask is None else R.mask for R in (self.A, self.B))
@@ -69,17 +69,17 @@ class Pairs:
 
     @cached_property
     def gaps(self) -> list[np.ndarray]:
-        """For each column (b, n, m): sqrt(5) times the distance of both rows, what Matern kernels of it depend on."""
+        """For each column (b, n, m): sqrt(5) times the distance of both rows, used by Matern kernels."""
         A, B = np.sqrt(5.0) * self.A.X, np.sqrt(5.0) * self.B.X
         return [np.abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is computed from the rows is computed anew: a pickle has no matrices of all rows.
+        # Cached matrices of all rows are not pickled but computed again.
         return {name: part for name, part in vars(self).items() if name not in ("same", "both", "gaps")}
 
 
 def batches_of(codes: np.ndarray) -> list[np.ndarray]:
-    """Codes (N,) of the blocks of rows -> tables (b, n) of row numbers, -1 for padding; blocks of like size in one."""
+    """Return tables (b, n) of row numbers, -1 for padding, with blocks of similar size in one table."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
     starts = np.cumsum(counts) - counts
@@ -97,7 +97,7 @@ def batches_of(codes: np.ndarray) -> list[np.ndarray]:
 
 
 def _length_of_batch(sizes: np.ndarray) -> int:
-    """Sizes of blocks in ascending order -> how many of the first make a batch."""
+    """Return the number of blocks in the first batch, for block sizes in ascending order."""
     number = np.arange(1, len(sizes) + 1)
     padding = 1 - np.cumsum(sizes) / (number * sizes)
     fits = (padding <= MAX_PADDING) & (number * sizes.astype(float) ** 2 <= MAX_ENTRIES)
@@ -106,7 +106,7 @@ def _length_of_batch(sizes: np.ndarray) -> int:
 
 
 def take(array: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Entries (N, ...) of the rows of a table (b, n) -> (b, n, ...), zero for padding."""
+    """Return the entries (b, n, ...) of an array (N, ...) at a table (b, n) of row numbers; zero for padding."""
     found = array[np.maximum(table, 0)]
     if (table < 0).any():
         found = found * (table >= 0).reshape(table.shape + (1,) * (array.ndim - 1))

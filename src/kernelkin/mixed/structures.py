@@ -1,4 +1,4 @@
-"""Structures: the sets of terms that are fitted and averaged, and one of them fitted to rows."""
+"""Structures: the sets of terms that are fitted and averaged, and a structure fitted to rows."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
 from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel, Term
 
-# Above this many rows common terms are features, and each group is a block.
+# Above this many rows, common terms are represented by features and each group is a block.
 EXACT_ROWS = 300
 LANDMARKS, FEWER_LANDMARKS = 150, 100
-# Beyond these numbers of rows parameters are known well, and time is what matters.
+# Above these numbers of rows, parameters are well determined and fewer evaluations save time.
 MORE_ROWS, MANY_ROWS = 1_000, 5_000
 KNOTS = 12
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Terms beside the level of each group and the common linear part.
+    """Terms in addition to the level of each group and the common linear part.
 
     Attributes
     ----------
-    name : what it is called in results.
+    name : the name in results.
     slopes : a linear function of each group.
     common : a smooth function of all columns, common to all groups.
     own : a smooth function of each group.
@@ -70,16 +70,17 @@ class MixedData:
     Attributes
     ----------
     X : (N, d) numbers.
-    groups : codes (N,) of each grouping; one of zeros where there are no groups.
+    groups : codes (N,) of each grouping; a single grouping of zeros if there are no groups.
     n_groups : number of groups of each grouping.
-    z : (N, r) targets: in standard units, 0 and 1 for classes, or counts. Several columns are classes, or with `wide`
-        tasks that all have the same rows.
+    z : (N, r) targets: in standard units, 0 and 1 for classes, or counts. Several columns are classes or, with `wide`,
+        tasks on the same rows.
     weight : (N,) weights of rows.
     of_column : (d,) the family of each column.
     wide : whether the columns of z are tasks.
     offset : (N,) added to the function inside the likelihood.
-    kernels : values (N, N) of kernels that the user gave.
-    task_kernels : (G, T) kernels between groups of the first grouping, those without rows last, and the T of training.
+    kernels : values (N, N) of user-supplied kernels.
+    task_kernels : (G, T) kernels between all groups of the first grouping (those without rows last) and the T training
+        groups.
     """
 
     X: np.ndarray
@@ -116,7 +117,7 @@ class FittedStructure:
     Attributes
     ----------
     model : the model with its parameters.
-    columns : how columns became standard units.
+    columns : the standardisation of columns.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class FittedStructure:
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
         n_landmarks = FEWER_LANDMARKS if MORE_ROWS < len(X) <= MANY_ROWS else LANDMARKS
-        # Matrices of all rows for each column are dearer than features of a few knots.
+        # Features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
         layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
@@ -176,7 +177,7 @@ class FittedStructure:
             return [Part(layout, data.z, data.weight, float(data.z.shape[1]))]
         if not data.wide:
             return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
-        # Tasks with the same rows: their mean has T times the common part, contrasts between tasks only own parts.
+        # For tasks on the same rows, their mean has T times the common part; contrasts have only own parts.
         T = data.z.shape[1]
         mean = data.z.mean(1, keepdims=True)
         parts = [Part(_with_sharing(layout, float(T)), np.sqrt(T) * mean, data.weight, 1.0)]
@@ -192,7 +193,7 @@ class FittedStructure:
         terms: Sequence[str] | None = None,
         variance: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (q, d) and the codes (q,) of their groups -> means and variances (q, r) of the function."""
+        """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,)."""
         X = self.columns(X)
         found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]
@@ -211,7 +212,7 @@ def _with_sharing(layout: Layout, sharing: float) -> Layout:
 
 
 def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Return at most so many distinct rows (m, d), drawn at random."""
+    """Return at most `count` distinct rows (m, d), drawn at random."""
     distinct = np.unique(X, axis=0)
     if len(distinct) <= count:
         return distinct
@@ -219,7 +220,7 @@ def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
 
 
 def choose_knots(x: np.ndarray, count: int = KNOTS) -> np.ndarray:
-    """Return at most so many distinct quantiles of a column (N,)."""
+    """Return at most `count` distinct quantiles of a column (N,)."""
     distinct = np.unique(x)
     if len(distinct) <= count:
         return distinct

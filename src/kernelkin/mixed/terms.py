@@ -1,9 +1,9 @@
-"""Terms of a mixed kernel model: levels, linear parts and smooths, common to all rows or particular to each group.
+"""Terms of a mixed kernel model: levels, linear parts and smooths, common to all rows or specific to each group.
 
-A term knows its parameters (logs of variances and length scales), the covariance that they give to pairs of rows, and
-the derivative of `sum(W * K)` with respect to each. A term that is common to all rows is part of the covariance of
-exact models, and features `Phi` with `K = Phi Phi'` where there are many rows. See `docs/mathematics.md`, "Mixed kernel
-models".
+A term defines its parameters (logs of variances and length scales), the covariance of pairs of rows, and the derivative
+of `sum(W * K)` with respect to each parameter. A term common to all rows is part of the covariance in exact models;
+with many rows it is represented by features `Phi` with `K = Phi Phi'`. See "Mixed kernel models" in
+`docs/mathematics.md`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ JITTER = 1e-6
 
 
 def matern(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared distances -> Matern 5/2, and minus twice its derivative with respect to the squared distance."""
+    """Return the Matern 5/2 kernel of squared distances, and minus twice its derivative with respect to them."""
     r = np.sqrt(5.0 * D)
     e = np.exp(-r)
     return (1.0 + r + r * r / 3.0) * e, (5.0 / 3.0) * (1.0 + r) * e
 
 
 def gaussian(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared distances -> the Gaussian kernel, and minus twice its derivative with respect to the squared distance."""
+    """Return the Gaussian kernel of squared distances, and minus twice its derivative with respect to them."""
     e = np.exp(-0.5 * D)
     return e, e
 
@@ -37,7 +37,7 @@ SHAPES = {"matern": matern, "gaussian": gaussian}
 
 
 def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """(..., n, d), (..., m, d) -> (..., n, m)."""
+    """Return the squared distances (..., n, m) between rows (..., n, d) and (..., m, d)."""
     D = A @ np.swapaxes(B, -1, -2)
     D *= -2.0
     D += (A * A).sum(-1)[..., :, None]
@@ -46,7 +46,7 @@ def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def distance_gradient(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """M (b, n, m), A (b, n, d), B (b, m, d) -> sum over pairs of M * (a_c - b_c)^2 for each column c (d,)."""
+    """Return the sum over pairs of M (b, n, m) times (a_c - b_c)^2 for each column c (d,)."""
     d = A.shape[-1]
     rows, columns = M.sum(-1).ravel(), M.sum(-2).ravel()
     inner = np.einsum("bnd,bnd->d", A, M @ B)
@@ -54,16 +54,16 @@ def distance_gradient(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray
 
 
 class Term(Protocol):
-    """Part of the covariance; `start` are its parameters before they are learned, by family."""
+    """Part of the covariance; `start` returns its initial parameters by family."""
 
     @property
     def name(self) -> str: ...
 
     def start(self) -> dict[str, np.ndarray]:
-        """Return the logs of the parameters before they are learned; those of one family are drawn to their mean."""
+        """Return the initial log parameters; those of one family are shrunk towards their mean."""
 
     def block(self, p: dict[str, np.ndarray], pairs: Pairs) -> tuple[np.ndarray, Any]:
-        """Return the covariance (b, n, m) of pairs of rows inside blocks, and what the gradient needs."""
+        """Return the covariance (b, n, m) of pairs of rows within blocks, and values saved for the gradient."""
 
     def block_gradient(
         self, p: dict[str, np.ndarray], pairs: Pairs, W: np.ndarray, saved: Any
@@ -71,10 +71,10 @@ class Term(Protocol):
         """Return the derivatives of sum(W * K) with respect to the parameters, for symmetric W."""
 
     def diagonal(self, p: dict[str, np.ndarray], rows: Rows, sharing: float) -> np.ndarray:
-        """Return the prior variance (b, n) of rows; with sharing = 0 without what features stand for."""
+        """Return the prior variance (b, n) of rows; with sharing = 0, without the part represented by features."""
 
     def features(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[np.ndarray, Any]:
-        """Return features (b, n, f) of the part that blocks leave out, and what the gradient needs."""
+        """Return features (b, n, f) of the part left out of blocks, and values saved for the gradient."""
 
     def features_gradient(
         self, p: dict[str, np.ndarray], rows: Rows, G: np.ndarray, Phi: np.ndarray, saved: Any
@@ -87,13 +87,13 @@ def _none(pairs: Pairs) -> np.ndarray:
 
 
 def _where(term: Linear | Additive, pairs: Pairs) -> Any:
-    """Return 1 for pairs of rows that a term ties, (b, n, m) or the same for all."""
+    """Return 1 for pairs of rows that a term links, as (b, n, m) or as one number for all."""
     return pairs.sharing if term.grouping is None else pairs.same[term.grouping]
 
 
 @dataclass(frozen=True)
 class Constant:
-    """The mean of all rows, with a prior so wide that it is as good as free."""
+    """The mean of all rows, with a very wide prior."""
 
     variance: float = 100.0
     name: str = "mean"
@@ -121,7 +121,7 @@ class Constant:
 class Level:
     """A level for each group of a grouping: a random intercept.
 
-    `n_groups` is the number of groups where the grouping is not that of the blocks, and its levels are features.
+    `n_groups` is the number of groups if the grouping is not that of the blocks; its levels are then features.
     """
 
     grouping: int = 0
@@ -146,7 +146,7 @@ class Level:
         return {"variance": np.exp(p["variance"]) * np.vdot(W, pairs.same[self.grouping])}
 
     def diagonal(self, p, rows, sharing):
-        # The features of a group that is not known are zero.
+        # The features of an unknown group are zero.
         known = rows.groups[self.grouping] >= 0
         return np.exp(p["variance"][0]) * np.where(known & self._by_features & (sharing == 0), 0.0, 1.0)
 
@@ -163,9 +163,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of the columns with a variance for each family of columns: common, or of each group (slopes).
+    """A linear function of the columns, common or for each group (slopes), with a variance for each column family.
 
-    `of_column` (d,) is the family of each column: columns of one origin share a variance.
+    `of_column` (d,) is the family of each column; columns of the same origin share a variance.
     """
 
     of_column: np.ndarray
@@ -211,9 +211,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class Smooth:
-    """A smooth function of all columns, with a length scale for each family, common and of each group.
+    """A smooth function of all columns, with a common part and a part for each group.
 
-    Both parts have the same length scales. `landmarks` (m, d) are the rows that features of the common part come from.
+    Both parts have the same length scales, one for each column family. `landmarks` (m, d) are the rows used for the
+    features of the common part.
     """
 
     of_column: np.ndarray
@@ -236,7 +237,7 @@ class Smooth:
         return np.exp(p["lengths"])[self.of_column]
 
     def _factor(self, p, pairs):
-        """The variance (b, n, m), or a number, by which the kernel of each pair is multiplied."""
+        """Return the variance, (b, n, m) or a number, that multiplies the kernel of each pair."""
         common = np.exp(p["common"][0]) * pairs.sharing if self.common else 0.0
         return common + np.exp(p["own"][0]) * pairs.same[self.grouping] if self.own else common
 
@@ -292,7 +293,7 @@ class Smooth:
             return {}
         L, slope, slope_at_landmarks = saved
         b, n, m = G.shape
-        # K = s C inv(M) C' with C the kernel at landmarks and M = L L' that of landmarks with each other.
+        # K = s C inv(M) C', where C is the kernel between rows and landmarks, and M = L L' that between landmarks.
         at_rows = solve_triangular(L, G.reshape(-1, m).T, lower=True, trans="T", check_finite=False).T
         at_rows = np.exp(0.5 * p["common"]) * at_rows.reshape(b, n, m) * slope
         inner = solve_triangular(L, Phi.reshape(-1, m).T @ G.reshape(-1, m), lower=True, trans="T", check_finite=False)
@@ -306,9 +307,9 @@ class Smooth:
 
 @dataclass(frozen=True)
 class Additive:
-    """One smooth for each column, with a variance and a length scale of its own: common, or of each group.
+    """One smooth for each column, with its own variance and length scale, common or for each group.
 
-    `landmarks` are for each column the values (m,) that features of the common part are made of.
+    `landmarks` are the values (m,) of each column used for the features of the common part.
     """
 
     of_column: np.ndarray
@@ -355,7 +356,7 @@ class Additive:
         return np.full(rows.X.shape[:2], factor * np.exp(p["variances"])[self.of_column].sum())
 
     def _columns(self, p, rows):
-        """For each column a smooth of it alone, with its parameters and its rows."""
+        """Yield a smooth of each single column, with its parameters and rows."""
         zero = np.zeros(1, dtype=np.intp)
         for j, family in enumerate(self.of_column.tolist()):
             part = Smooth(zero, own=False, landmarks=self.landmarks[j][:, None])
@@ -383,7 +384,7 @@ class Additive:
 
 @dataclass(frozen=True)
 class Given:
-    """A kernel that the user gave, by its values at pairs of rows: common, and of each group."""
+    """A user-supplied kernel, given by its values at pairs of rows, with a common part and a part for each group."""
 
     number: int
     grouping: int = 0
@@ -424,9 +425,9 @@ class Given:
 
 @dataclass(frozen=True)
 class TaskKernel:
-    """Groups that are alike by their features: levels, and with `smooth` functions of the columns, tied by a kernel.
+    """Levels and, with `smooth`, functions of the columns that are correlated between groups with similar features.
 
-    `values` (G, T) is the kernel between all groups, those without rows last, and the T groups of training.
+    `values` (G, T) is the kernel between all groups (those without rows last) and the T training groups.
     """
 
     values: np.ndarray
@@ -444,7 +445,7 @@ class TaskKernel:
         return found
 
     def _between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Codes (b, n), (b, m) -> the kernel between the groups (b, n, m); 0 where one is not known."""
+        """Return the kernel (b, n, m) between groups with codes (b, n) and (b, m); 0 for unknown groups."""
         known = (a >= 0)[:, :, None] & (b >= 0)[:, None, :]
         return np.where(known, self.values[a[:, :, None], b[:, None, :]], 0.0)
 
@@ -478,7 +479,7 @@ class TaskKernel:
         return own * (np.exp(p["level"][0]) + (np.exp(p["smooth"][0]) if self.smooth and sharing else 0.0))
 
     def features(self, p, rows):
-        """Levels alone: functions of the columns for each direction of the kernel would be too many features."""
+        """Return features of the levels only; functions of the columns would need too many features."""
         if not self._basis:
             values, vectors = eigh(self.values[: self.values.shape[1]])
             used = values > 1e-8 * values[-1]

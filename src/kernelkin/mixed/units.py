@@ -1,4 +1,4 @@
-"""Units of targets: one for all rows, or one for each task where their spreads differ by more than chance."""
+"""Units of targets: one for all rows, or one for each task if their spreads differ significantly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
-# Tasks have units of their own where the log of their variance varies by more than this beyond what chance gives: with
-# few rows a task only where units are plainly others. (Autism, 3 rows a child and 1.9 beyond chance: loss 0.25 with one
-# unit for all, 0.51 with one for each.)
+# Tasks have their own units if their log variances vary by more than this beyond chance. The limit is high, so that
+# tasks with few rows have their own units only if these clearly differ. (Autism, 3 rows per child and 1.9 beyond
+# chance: loss 0.25 with one unit for all, 0.51 with one for each.)
 OTHER_UNITS, OWN_UNITS, ROWS_OF_TASK = 3.0, 0.6, 12
 CERTAIN = 1e-4
 
@@ -21,9 +21,9 @@ class Units:
 
     Attributes
     ----------
-    location, spread : (T,) of each task; all the same where tasks have one unit.
-    new_location, new_spread : of a task that was not in training.
-    new_deviation : by which the location of such a task is uncertain; 0 where tasks have one unit.
+    location, spread : (T,) location and spread of each task; all equal if the tasks share one unit.
+    new_location, new_spread : those of a task that was not in training.
+    new_deviation : standard deviation of the location of such a task; 0 if the tasks share one unit.
     """
 
     location: np.ndarray
@@ -33,7 +33,7 @@ class Units:
     new_deviation: float = 0.0
 
     def of(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Codes of tasks, -1 for new ones -> location and spread of each."""
+        """Return location and spread for task codes; -1 is a new task."""
         location = np.append(self.location, self.new_location)
         spread = np.append(self.spread, self.new_spread)
         return location[codes], spread[codes]
@@ -48,7 +48,7 @@ def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> Units:
 
 
 def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndarray, own: bool = False) -> Units:
-    """Return units of each task where `own` is given or spreads differ by more than chance, else one for all rows."""
+    """Return units for each task if `own` is True or spreads differ significantly, otherwise one for all rows."""
     pooled = pooled_units(y, n_tasks, weight)
     count = np.bincount(codes, weight, n_tasks)
     mean = np.bincount(codes, weight * y, n_tasks) / np.where(count > 0, count, 1.0)
@@ -58,7 +58,7 @@ def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndar
     if n_tasks < 2 or varies.sum() < 2:
         return pooled
     dof = np.maximum(count - 1.0, 0.5) / 2.0
-    # The mean and the variance of the log of a variance that is estimated from few rows.
+    # The mean and variance of the log of a variance estimated from few rows.
     log_variance = np.log(np.where(varies, squares, scale) / (2 * dof)) - digamma(dof) + np.log(dof)
     chance = polygamma(1, dof)
     known, noise = log_variance[varies], chance[varies]

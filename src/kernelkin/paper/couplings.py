@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import TaskData, as_array, listing, missing
+from ..data.arrays import as_array, listing, missing
+from ..data.forms import TaskData
 from ..decompositions import eigh, eigvalsh
 from .task_features import FeatureKernel, read_task_features
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Queries, TaskData
-from ..kernels import FittedKernel, Scaling, diagonals, evaluate
+from ..data.forms import Queries, TaskData
+from ..kernels.grams import Scaling
+from ..kernels.kernel import FittedKernel, diagonals, evaluate
 from .couplings import Coupling, new_kernels
-from .grams import KernelBank, arrays_on
-from .grams.operator import Arrays, in_blocks
+from .grams.build import KernelBank
+from .grams.operator import Arrays, arrays_on, in_blocks
 from .task_features import level_weights
 
 # Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
@@ -121,7 +122,7 @@ class Bundle:
         by_columns: dict[tuple[int, ...], list[int]] = {}
         for position, kernel in enumerate(self.kernels):
             by_columns.setdefault(kernel.columns, []).append(position)
-        left: list[int] = []
+        left, found = list[int](), []
         few, ordered = len(self.rows) // 2, np.sort(self.rows, axis=0)
         distinct = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
         for columns, positions in by_columns.items():
@@ -131,16 +132,14 @@ class Bundle:
                 if len(first) <= few:
                     a = np.zeros((len(first), self.a.shape[1]))
                     np.add.at(a, place.ravel(), self.a)
-                    yield self._pick(positions, self.support[first], self.rows[first], a)
+                    found.append((positions, self.support[first], self.rows[first], a))
                     continue
             left += positions
         if left:
-            yield self._pick(sorted(left), self.support, self.rows, self.a)
-
-    def _pick(self, positions: list[int], support: np.ndarray, rows: np.ndarray, a: np.ndarray) -> Bundle:
-        assert self.kernels is not None
-        kernels = tuple(self.kernels[p] for p in positions)
-        return Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
+            found.append((sorted(left), self.support, self.rows, self.a))
+        for positions, support, rows, a in found:
+            kernels = tuple(self.kernels[p] for p in positions)
+            yield Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
 
 
 @dataclass(frozen=True)

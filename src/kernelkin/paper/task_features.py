@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data import as_array, as_table, check_labels, listing, missing
+from ..data.arrays import as_array, as_table, listing, missing
+from ..data.checks import check_labels
 from ..decompositions import eigvalsh, inverse
 
 # The name of features that were given without one.

@@ -1,4 +1,4 @@
-"""Pictures of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported when one is drawn."""
+"""Plots of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported on first use."""
 
 from .convergence import ConvergenceDisplay
 from .kernel_weights import KernelWeightsDisplay

@@ -1,4 +1,4 @@
-"""What the pictures share: axes, labels that fit, orders of tasks, colours for grey printing and colour blindness."""
+"""Helpers for plots: axes, labels that fit, task order, and colours safe for grey printing and colour blindness."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.image import AxesImage
 
-# Lightness falls all the way from white to dark blue, so the order of values is seen without colour too.
+# Lightness falls steadily from white to dark blue, so the order of values is visible without colour.
 COLORMAP = "YlGnBu"
-# White at zero; blue above and red below differ in lightness from it to the same degree.
+# White at zero; blue above and red below, equally far from white in lightness.
 DIVERGING = "RdBu"
-# Okabe and Ito's colours, those first that differ in lightness; the markers differ too.
+# Okabe and Ito's colours, ordered so that the first ones differ in lightness; the markers differ too.
 COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
 MARKERS = ("o", "D", "s", "^", "v", "P")
 SMALLEST_FONT = 5.0
 LARGEST_FONT = 10.0
-# The longest side of a picture, in inches: 139 names next to each other can be read.
+# The longest side of a plot, in inches: 139 names next to each other are readable.
 LONGEST = 13.0
-# The letters of a name that are drawn.
+# Maximum number of letters of a name.
 LONGEST_NAME = 30
-# Cells of a heatmap have numbers in them where both sides have at most this many.
+# A heatmap shows numbers in its cells if both sides have at most this many.
 NUMBERED = 12
 
 
 class Display:
-    """A picture that is drawn on axes of the user, or on a new figure."""
+    """A plot that is drawn on the user's axes or on a new figure."""
 
     ax_: Axes
 
@@ -50,48 +50,48 @@ class Display:
 
 
 def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float, float] = (1.0, 1.0)) -> Axes:
-    """The axes to draw on: those given, or new ones of about this size, in inches, with a margin for labels."""
+    """Return the given axes, or new axes of about this size in inches, with a margin for labels."""
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: install kernelkin[plot]") from error
+        raise ImportError("plots need matplotlib: install kernelkin[plot]") from error
     size = width + margins[0], height + margins[1]
-    # The layout moves the axes when the figure is drawn; until then labels are fitted to the size they will have.
+    # The layout moves the axes when the figure is drawn; until then, labels are fitted to the expected size.
     spacing = {"left": 0.0, "right": width / size[0], "bottom": 0.0, "top": height / size[1]}
     return plt.subplots(figsize=size, layout="constrained", gridspec_kw=spacing)[1]
 
 
 def task_axes(ax: Axes | None, tasks: np.ndarray) -> Axes:
-    """Axes with a row for each task."""
+    """Return axes with a row for each task."""
     height = extent(len(tasks), 0.32, 1.6, LONGEST)
     return new_axes(ax, 5.5, height, (0.5 + labels_extent(tasks, height), 1.0))
 
 
 def add_legend(ax: Axes, columns: int = 1) -> None:
-    """A legend above the picture, and no frame."""
+    """Draw a legend without a frame above the plot."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
 
 
 def extent(n: int, each: float, least: float, most: float) -> float:
-    """A side of a picture, in inches, for n things drawn next to each other."""
+    """Return the length of a side of a plot, in inches, for n items next to each other."""
     return float(np.clip(n * each, least, most))
 
 
 def labels_extent(labels: Sequence[Any] | np.ndarray, side: float) -> float:
-    """How far names reach, in inches, where they are drawn next to each other along a side of this many inches."""
+    """Return the space that labels need, in inches, next to each other along a side of this length in inches."""
     return text_width(labels, np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT))
 
 
 def text_width(labels: Sequence[Any] | np.ndarray, size: float) -> float:
-    """The width of the longest name, in inches, about."""
+    """Return the approximate width of the longest name, in inches."""
     return 0.6 * size / 72 * max(len(shorten(label)) for label in labels)
 
 
 def shorten(label: Any) -> str:
-    """The beginning and the end of a name that is too long to be drawn.
+    """Return a name, shortened to its beginning and end if it is too long.
 
     >>> shorten("The Grammar School of the Town of Little Snoring")
     'The Grammar Sc…Little Snoring'
@@ -101,7 +101,7 @@ def shorten(label: Any) -> str:
 
 
 def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None:
-    """One tick for each label at 0, 1, ...: smaller where they are many, and every second or third past that."""
+    """Set a tick for each label at 0, 1, ...; many labels are smaller, or only every second or third is drawn."""
     pitch = 0.9 * _length(axis) / len(labels)
     step = int(np.ceil(SMALLEST_FONT / pitch))
     shown = range(0, len(labels), step)
@@ -113,21 +113,21 @@ def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None
 
 
 def _length(axis: XAxis | YAxis) -> float:
-    """The length of an axis in points."""
+    """Return the length of an axis in points."""
     box = axis.axes.get_window_extent()
     pixels = box.width if axis.axis_name == "x" else box.height
     return pixels * 72 / axis.axes.figure.dpi
 
 
 def heatmap(ax: Axes, values: np.ndarray, vmin: float, vmax: float, **image: Any) -> AxesImage:
-    """values (rows, columns) as coloured cells, with their numbers where there are few."""
+    """Draw values (rows, columns) as coloured cells, with numbers if there are few."""
     drawn = ax.imshow(values, **{"cmap": COLORMAP, "vmin": vmin, "vmax": vmax, "interpolation": "nearest", **image})
     ax.spines[:].set_visible(False)
     return drawn
 
 
 def write_numbers(drawn: AxesImage, values: np.ndarray) -> list:
-    """Each cell's number in the colour that stands out from it; nothing where there are too many cells."""
+    """Write the number of each cell in a contrasting colour; write nothing if there are too many cells."""
     if max(values.shape) > NUMBERED:
         return []
     size = min(LARGEST_FONT, 0.33 * _length(drawn.axes.xaxis) / values.shape[1])
@@ -143,7 +143,7 @@ def _contrast(drawn: AxesImage, value: float) -> str:
 
 
 def color_scale(drawn: AxesImage, label: str, width: float) -> Any:
-    """A colour bar beside the picture, as high as it, and as wide as this part of it."""
+    """Draw a colour bar next to the plot, of the same height; `width` is relative to the plot."""
     ax = drawn.axes
     bar = ax.figure.colorbar(drawn, cax=ax.inset_axes((1.02, 0.0, width, 1.0)), label=label)
     bar.outline.set_visible(False)
@@ -151,7 +151,7 @@ def color_scale(drawn: AxesImage, label: str, width: float) -> Any:
 
 
 def weight_order(weights: np.ndarray) -> np.ndarray:
-    """The tasks in the order of a dendrogram of their weights (T, K), so that similar tasks are neighbours."""
+    """Return the task order (T,) of a dendrogram of the weights (T, K), so that similar tasks are neighbours."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     if len(weights) < 2:

@@ -1,4 +1,4 @@
-"""How a fit closed its duality gap."""
+"""Plot of the convergence of a fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._axes import COLORS, Display, new_axes
 
-# The objective is drawn to the scale it has from where the relative gap is below this.
+# The scale of the objective is set by the iterations whose relative gap is below this.
 NEAR = 0.5
 
 
@@ -26,9 +26,9 @@ class ConvergenceDisplay(Display):
 
     Attributes
     ----------
-    primal_line_, bound_line_, gap_line_ : what is drawn.
-    objective_ax_, gap_ax_ : where: the objective above, the gap below.
-    ax_, figure_ : what holds the two.
+    primal_line_, bound_line_, gap_line_ : the lines.
+    objective_ax_, gap_ax_ : the axes of the objective (above) and of the gap (below).
+    ax_, figure_ : the outer axes and the figure.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class ConvergenceDisplay(Display):
         self.primal_line_.set_label("objective")
         self.bound_line_.set_label("lower bound")
         ax.fill_between(iterations, self.bound, self.primal, color="0.85", linewidth=0, label="where the optimum is")
-        # The first iterates can be thousands of times off, and would hide all that comes after.
+        # The first iterates can be off by factors of thousands, which would hide all later ones.
         near = np.argmax(self.relative_gap <= NEAR)
         low, high = self.bound[near:].min(), self.primal[near:].max()
         ax.set(ylabel="objective", ylim=(low - 0.1 * (high - low), high + 0.1 * (high - low)) if high > low else None)
@@ -82,7 +82,7 @@ class ConvergenceDisplay(Display):
         from matplotlib.ticker import MaxNLocator
 
         ax = self.gap_ax_
-        # A gap of zero has no place on a logarithmic axis; rounding is as small as it can be.
+        # A logarithmic axis cannot show zero, so gaps are raised to the rounding error.
         gap = np.maximum(self.relative_gap, np.finfo(float).eps)
         (self.gap_line_,) = ax.semilogy(iterations, gap, color="black", marker="s", markersize=3)
         if self.tol is not None:

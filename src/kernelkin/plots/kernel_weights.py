@@ -1,4 +1,4 @@
-"""Which kernels each task uses."""
+"""Plot of the kernel weights of each task."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ._axes import (
     write_numbers,
 )
 
-# Above this many kernels their names cannot be read next to each other, and groups of them are drawn.
+# With more kernels, their names would be unreadable, and groups of kernels are drawn.
 MANY_KERNELS = 40
 
 
 class KernelWeightsDisplay(Display):
-    """Kernel weights of all tasks as a heatmap, similar tasks next to each other.
+    """Heatmap of the kernel weights of all tasks, with similar tasks next to each other.
 
     Parameters
     ----------
     weights : array (T, K)
-        What is drawn, in the order of `tasks` and `kernels`.
+        The weights, in the order of `tasks` and `kernels`.
     tasks, kernels : sequences of T and K labels
     shares : bool, default False
         Whether the weights of each task have been scaled to sum to one.
@@ -41,7 +41,7 @@ class KernelWeightsDisplay(Display):
     ----------
     order_ : array (T,), the task drawn in each row.
     image_ : the heatmap.
-    ax_, figure_ : where it is drawn.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -71,9 +71,9 @@ class KernelWeightsDisplay(Display):
         estimator : fitted estimator with `kernel_weights_`
         ax : matplotlib axes, optional
         shares : bool, default True
-            Scale the weights of each task to sum to one: which kernels it uses, not how much in all.
+            Whether to scale the weights of each task to sum to one.
         grouped : bool, optional
-            Add up the kernels of each view, column or family. None: where there are more than 40 kernels.
+            Whether to add up the kernels of each view, column or family. None: if there are more than 40 kernels.
         """
         check_is_fitted(estimator, "kernel_weights_")
         weights, names = estimator.kernel_weights_, estimator.kernel_names_
@@ -106,7 +106,7 @@ class KernelWeightsDisplay(Display):
         self.colorbar_ = color_scale(self.image_, "share of weights" if self.shares else "weight", 0.03)
 
     def _separate_groups(self) -> None:
-        """White lines between views, columns or families whose kernels stand next to each other."""
+        """Draw white lines between views, columns or families whose kernels are next to each other."""
         groups = kernel_groups(self.kernels)
         ends = np.flatnonzero(groups[1:] != groups[:-1]) + 0.5
         if len(ends) + 1 == len(set(groups.tolist())) < len(groups):
@@ -116,7 +116,7 @@ class KernelWeightsDisplay(Display):
 
 
 def kernel_groups(names: Sequence[str] | np.ndarray) -> np.ndarray:
-    """The group of each kernel, read from its name: its view, else its column, else its family.
+    """Return the group of each kernel, read from its name: its view, else its column, else its family.
 
     >>> kernel_groups(["pixels: rbf(2 x median)", "rbf(1 x median)[age]", "poly3", "rbf(1 x median)"]).tolist()
     ['pixels', 'age', 'poly', 'rbf']
@@ -135,6 +135,6 @@ def _group(name: str) -> str:
 
 
 def _add_up(weights: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """weights (T, K), groups (K,) -> weights (T, G) and the G names, in the order of their first kernels."""
+    """Return the summed weights (T, G) and names of the groups, in the order of their first kernels."""
     names = list(dict.fromkeys(groups.tolist()))
     return np.stack([weights[:, groups == name].sum(axis=1) for name in names], axis=1), names

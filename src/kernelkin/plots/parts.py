@@ -1,4 +1,4 @@
-"""Parts of functions: how much is shared by tasks, and what each kernel adds to one prediction."""
+"""Plots of the shared and own parts of each task, and of the contribution of each kernel to a prediction."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from ._axes import COLORS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
 OWN = "own"
-# Neighbours differ in lightness, so that they can be distinguished in grey too; the own part comes last, the lightest.
+# Neighbours differ in lightness, to be distinguishable in grey; the own part comes last and is the lightest.
 SHADES = ("#08306b", "#E69F00", "#009E73", "#56B4E9", "#D55E00")
 OWN_SHADE = "0.85"
-# The kernels that get a bar of their own; the others are added up.
+# Number of kernels with their own bar; the others are added up.
 SHOWN = 12
 
 
@@ -26,16 +26,16 @@ class PartSharesDisplay(Display):
     Parameters
     ----------
     shares : array (T, 1 + n_couplings)
-        Of each task, the share of its own part, then of each coupling's; rows sum to one, and a share is negative where
-        a part takes back some of what the others give.
+        For each task, the share of its own part, then of each coupling. Rows sum to one. A share is negative if a part
+        counteracts the others.
     tasks : sequence of T labels
     couplings : sequence of names of the couplings
 
     Attributes
     ----------
-    order_ : array (T,), the task drawn in each row, from the bottom: those first that are most on their own.
+    order_ : array (T,), the task drawn in each row, from the bottom; the tasks that share least come first.
     bars_ : dict of str to the bars of each part.
-    ax_, figure_ : where it is drawn.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -66,23 +66,23 @@ class PartSharesDisplay(Display):
         check_is_fitted(estimator)
         if not getattr(estimator, "couplings_", ()) or not hasattr(estimator, "part_shares_"):
             raise ValueError(
-                f"this {type(estimator).__name__} has no shares of parts: fit MK-MTRL with couplings, such as 'common'"
+                f"this {type(estimator).__name__} has no part shares: fit MK-MTRL with couplings, such as 'common'"
             )
         names = [coupling.name for coupling in estimator.couplings_]
         return cls(estimator.part_shares_, estimator.tasks_, names).plot(ax)
 
     @property
     def order(self) -> np.ndarray:
-        """The tasks from the one most on its own to the one that shares most, (T,)."""
+        """The tasks (T,), from the one that shares least to the one that shares most."""
         return np.argsort(-self.shares[:, 0], kind="stable")
 
     def _draw(self, ax: Any) -> None:
         T = len(self.tasks)
         self.ax_ = task_axes(ax, self.tasks)
         self.order_ = self.order
-        # What is shared first, so that it starts at zero and can be compared; what is a task's own fills up to one.
+        # Shared parts come first, so that they start at zero and can be compared.
         parts = np.roll(self.shares[self.order_], -1, axis=1).T
-        # A part that takes back from the others has a negative share, and goes to the left of zero.
+        # A part that counteracts the others has a negative share and is drawn left of zero.
         up, down = (np.cumsum(part, axis=0) for part in (np.maximum(parts, 0.0), np.minimum(parts, 0.0)))
         starts = np.where(parts < 0, down, up) - parts
         self.bars_ = {}
@@ -104,22 +104,22 @@ class PartSharesDisplay(Display):
 
 
 class PredictionSplitDisplay(Display):
-    """One prediction as a sum: the intercept, what each kernel adds, the total.
+    """One prediction as a sum of the intercept and the contribution of each kernel.
 
     Parameters
     ----------
     parts : array (K,)
-        What each kernel adds.
+        The contribution of each kernel.
     kernels : sequence of K names
     intercept : float, default 0.0
     value_name : str, default "prediction"
-        What the total is.
+        The name of the total.
 
     Attributes
     ----------
-    labels_, values_ : the bars from top to bottom: the intercept, kernels by size, the others together, the total.
-    bars_ : the bars drawn.
-    ax_, figure_ : where it is drawn.
+    labels_, values_ : the bars from top to bottom: the intercept, the largest kernels, the other kernels, the total.
+    bars_ : the bars.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -141,14 +141,14 @@ class PredictionSplitDisplay(Display):
     def from_estimator(cls, estimator: Any, X: Any, *, task: Any = None, ax: Any = None) -> Self:
         """Draw the prediction of a fitted estimator for the first row of X.
 
-        For a task of more than two classes, it is the value of the class predicted.
+        For a task with more than two classes, it is the value of the predicted class.
 
         Parameters
         ----------
         estimator : fitted estimator with kernels
         X : as for `predict`
         task : label, optional
-            One of `tasks_`; not needed where there is one task, or X has a column of tasks.
+            One of `tasks_`; not needed if there is one task or X has a task column.
         ax : matplotlib axes, optional
         """
         row, known = X[:1], estimator.tasks_.tolist()
@@ -171,7 +171,7 @@ class PredictionSplitDisplay(Display):
 
     @property
     def bars(self) -> tuple[list[str], list[float]]:
-        """What is drawn from top to bottom: labels and values."""
+        """The labels and values of the bars, from top to bottom."""
         order = np.argsort(-np.abs(self.parts), kind="stable")
         own, rest = (order, order[:0]) if len(order) <= SHOWN + 1 else (order[:SHOWN], order[SHOWN:])
         labels, values = self.kernels[own].tolist(), self.parts[own].tolist()
@@ -207,6 +207,6 @@ class PredictionSplitDisplay(Display):
 
 
 def _task_of(estimator: Any, row: Any, tasks: Any) -> int:
-    """Return the position of a row's task among `tasks_`."""
+    """Return the position of a row's task in `tasks_`."""
     codes = getattr(estimator, "best_estimator_", estimator).read_queries(row, tasks).codes
     return 0 if codes is None else int(codes[0])

@@ -1,4 +1,4 @@
-"""How the tasks are related, as far as it was tested."""
+"""Plot of the tested relations between tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..relations import TaskRelations, task_relations
+from ..relations.analysis import TaskRelations, task_relations
 from ._axes import (
     COLORS,
     DIVERGING,
@@ -24,10 +24,10 @@ from ._axes import (
 
 
 class TaskRelationshipDisplay(Display):
-    """Tested likeness of tasks: a heatmap with the groups outlined, and the tree of the tasks above it.
+    """Heatmap of the tested likeness of tasks, with outlined groups, below the tree of the tasks.
 
-    Tasks are in the order of the tree. Without structure all pairs have one value and there is one group: nothing is
-    drawn that did not pass the test.
+    Tasks are in the order of the tree. If the test finds no structure, all pairs have the same value and there is one
+    group.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class TaskRelationshipDisplay(Display):
     order_ : array (T,), the task drawn in each row.
     image_ : the heatmap.
     outlines_ : the outlines of the groups, on the heatmap.
-    tree_ax_ : where the tree over the heatmap is drawn.
-    ax_, figure_ : where it is drawn.
+    tree_ax_ : the axes of the tree above the heatmap.
+    ax_, figure_ : the axes of the heatmap and the figure.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class TaskRelationshipDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, ax: Any = None, random_state: Any = None
     ) -> Self:
-        """Test the relations of the tasks, and draw what was found.
+        """Test the relations of the tasks and draw the result.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class TaskRelationshipDisplay(Display):
 
     @property
     def title(self) -> str:
-        """What the figure says above."""
+        """The title of the figure."""
         found = self.relations
         p = f"(p = {found.p_value:.3g})"
         if not found.structured:
@@ -111,7 +111,7 @@ class TaskRelationshipDisplay(Display):
         self._draw_tree()
 
     def _outline_groups(self) -> None:
-        """A frame around the tasks of each group, where there are groups."""
+        """Draw a frame around the tasks of each group, if there are groups."""
         from matplotlib.patches import Rectangle
 
         labels = self.relations.groups[self.order_]
@@ -124,7 +124,7 @@ class TaskRelationshipDisplay(Display):
             self.outlines_.append(self.ax_.add_patch(frame))
 
     def _draw_tree(self) -> None:
-        """The tree above: links within a group in its colour, links between groups grey."""
+        """Draw the tree above the heatmap: links within a group in its colour, links between groups in grey."""
         from scipy.cluster.hierarchy import dendrogram
 
         self.tree_ax_ = self.ax_.inset_axes((0.0, 1.01, 1.0, 0.14))

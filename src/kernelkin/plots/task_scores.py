@@ -1,4 +1,4 @@
-"""How well each task is predicted, by one model or by several."""
+"""Plot of the scores of each task, for one or more models."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FEW_TASKS = 40
 
 
 class TaskScoresDisplay(Display):
-    """Scores per task of one or more models, tasks ordered by what the first model gains on the second.
+    """Scores per task of one or more models, with tasks ordered by the gain of the first model over the second.
 
     Parameters
     ----------
     scores : dict of str to array (T,)
-        The scores of each model; the second one is the baseline.
+        The scores of each model; the second model is the baseline.
     tasks : sequence of T labels
     score_name : str, default "score"
 
@@ -28,7 +28,7 @@ class TaskScoresDisplay(Display):
     ----------
     order_ : array (T,), the task drawn in each row, from the bottom.
     points_ : dict of str to the points drawn for each model.
-    ax_, figure_ : where it is drawn.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class TaskScoresDisplay(Display):
         baselines: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw the scores of the tasks by a fitted estimator, and by baselines.
+        """Draw the task scores of a fitted estimator and of baselines.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class TaskScoresDisplay(Display):
 
     @property
     def order(self) -> np.ndarray:
-        """The tasks by what the first model gains on the second; by score where there is one model."""
+        """The tasks, ordered by the gain of the first model over the second, or by score if there is one model."""
         first, *others = self.scores.values()
         return np.argsort(first - others[0] if others else first, kind="stable")
 

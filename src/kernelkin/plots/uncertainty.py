@@ -1,4 +1,4 @@
-"""Predictions with their intervals, how often these contain the target, and whether probabilities are right."""
+"""Plots of prediction intervals, their coverage, and the calibration of probabilities."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..data import missing, read_rows, split_task_columns
+from ..data.arrays import missing
+from ..data.checks import read_rows, split_task_columns
 from ._axes import COLORS, MARKERS, Display, add_legend, label_ticks, new_axes, task_axes
 
-# More rows than these are drawn without intervals but for those that miss their target.
+# With more rows, only intervals that miss their target are drawn.
 MANY_ROWS = 400
 
 
@@ -32,7 +33,7 @@ def _flat(
 
 
 class IntervalsDisplay(Display):
-    """Targets against predictions, with intervals; those that do not contain their target stand out.
+    """Targets against predictions, with intervals; intervals that miss their target are highlighted.
 
     Parameters
     ----------
@@ -45,7 +46,8 @@ class IntervalsDisplay(Display):
     Attributes
     ----------
     is_covered_ : array (n,) of bool
-    ax_, figure_ : where it is drawn.
+        Whether the interval contains the target.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -97,12 +99,12 @@ class IntervalsDisplay(Display):
 
 
 class CoverageDisplay(Display):
-    """How often intervals contain the target, task by task.
+    """Coverage of prediction intervals for each task.
 
     Parameters
     ----------
     covered, counts : arrays (T,)
-        Rows whose interval contains the target, and all rows.
+        Numbers of rows whose interval contains the target, and of all rows.
     tasks : sequence of T labels
     coverage : float
         Share of targets that the intervals should contain.
@@ -111,7 +113,7 @@ class CoverageDisplay(Display):
     ----------
     order_ : array (T,), the task drawn in each row, from the bottom.
     shares_ : array (T,), the coverage of each task.
-    ax_, figure_ : where it is drawn.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -131,7 +133,7 @@ class CoverageDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, coverage: float = 0.9, ax: Any = None
     ) -> Self:
-        """Draw the coverage of each task by a fitted regressor on rows it was not fitted on.
+        """Draw the coverage of a fitted regressor in each task, on rows it was not fitted on.
 
         Parameters
         ----------
@@ -151,7 +153,7 @@ class CoverageDisplay(Display):
         self.ax_ = task_axes(ax, self.tasks)
         self.order_ = np.argsort(self.shares_, kind="stable")
         shares, counts = self.shares_[self.order_], self.counts[self.order_]
-        # What chance does to the coverage of so many rows where the intervals are right.
+        # The range of coverage expected by chance for this many rows if the intervals are correct.
         reach = 2 * np.sqrt(self.coverage * (1 - self.coverage) / counts)
         ends = np.maximum(self.coverage - reach, 0.0), np.minimum(self.coverage + reach, 1.0)
         self.ax_.hlines(np.arange(T), *ends, color="0.85", linewidth=200 / max(T, 40), zorder=0)
@@ -174,14 +176,14 @@ class CoverageDisplay(Display):
 
 
 class ReliabilityDisplay(Display):
-    """Frequencies of classes against their probabilities: of all rows in bins, and of each task as a whole.
+    """Frequencies of classes against their probabilities, for all rows in bins and for each task as a whole.
 
     Parameters
     ----------
     probabilities : sequence of T arrays (n_t,)
-        The probability of the second class for each row of a task; of more than two classes, those of all of them.
+        The probability of the second class for each row of a task; for more classes, the probabilities of all classes.
     happened : sequence of T arrays (n_t,) of bool
-        Whether the row is of that class.
+        Whether the row belongs to that class.
     tasks : sequence of T labels
     n_bins : int, default 10
         Bins of equal numbers of rows.
@@ -191,8 +193,8 @@ class ReliabilityDisplay(Display):
     predicted_, observed_, errors_ : arrays (bins,)
         Mean probability, frequency, and standard error of the frequency in each bin.
     task_predicted_, task_observed_ : arrays (T,)
-        The same of each task.
-    ax_, figure_ : where it is drawn.
+        Mean probability and frequency in each task.
+    ax_, figure_ : the axes and the figure.
 
     Examples
     --------
@@ -214,7 +216,7 @@ class ReliabilityDisplay(Display):
         bins = [part for part in np.array_split(np.argsort(p, kind="stable"), n_bins) if len(part)]
         self.predicted_ = np.array([p[part].mean() for part in bins])
         self.observed_ = np.array([hit[part].mean() for part in bins])
-        # The error of a frequency of 0 or 1 is that of one that has been missed.
+        # For a frequency of 0 or 1, use the standard error that a single deviating row would give.
         smoothed = np.array([(hit[part].sum() + 1) / (len(part) + 2) for part in bins])
         self.errors_ = np.sqrt(smoothed * (1 - smoothed) / [len(part) for part in bins])
         self.task_predicted_ = np.array([np.mean(part) for part in probabilities])

@@ -1,4 +1,4 @@
-"""How alike tasks are, whether that is more than chance, and whether sharing helps."""
+"""Test how tasks are related, and whether sharing between them helps."""
 
 from .analysis import TaskRelations, task_relations
 from .baselines import GradientBoosting, LinearMixedModel, OneModel, SeparateModels

@@ -1,4 +1,4 @@
-"""`task_relations`: is there structure among tasks, and which groups are there?"""
+"""`task_relations`: test for structure among tasks and find groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from .pooled import PooledRows
 from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
 
@@ -19,31 +19,31 @@ _ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "left_out")
 
 @dataclass(frozen=True)
 class TaskRelations:
-    """How alike tasks are, and whether that is more than chance.
+    """Likeness of tasks, and a test of whether they differ.
 
     Parameters
     ----------
     tasks : array of shape (T,)
-        Task labels, in the order of everything below; tasks with one row are not among them.
+        Task labels, in the order of the arrays below, without tasks that have one row.
     structured : bool
         Whether `p_value` is at most `alpha`: the tasks do not all share one function up to an offset.
     p_value : float
-        Of one function for all tasks, up to an offset of each.
+        p-value of the hypothesis that all tasks share one function, up to an offset for each task.
     likeness : array of shape (T, T)
-        Correlation of the tasks' functions: one value for each pair of groups, ones on the diagonal; without structure
-        one value for all pairs.
+        Correlation of the functions of two tasks: one value for each pair of groups, ones on the diagonal; without
+        structure, one value for all pairs.
     intervals : array of shape (T, T, 2)
-        Their lower and upper ends.
+        Lower and upper ends of the intervals for `likeness`.
     groups : array of shape (T,) of int
-        Tasks of one label could not be told apart; groups were. All zero without structure.
+        Group of each task. Tasks of the same group could not be distinguished. All zero without structure.
     linkage : array of shape (T - 1, 4)
-        The tree of tasks in scipy's form; heights are the log evidence against joining.
+        The tree of tasks in scipy's format; heights are the log evidence against joining.
     null, reason : str
-        How targets without structure were made ("permutation" or "simulation"), and why so.
+        How targets without structure were drawn ("permutation" or "simulation"), and why.
     alpha : float
         Level of the tests, and of the intervals (1 - alpha).
     n_permutations : int
-        Draws without structure.
+        Number of draws without structure.
     left_out : array
         Labels of the tasks with one row, which are in no group.
 
@@ -79,11 +79,11 @@ class TaskRelations:
         return int(self.groups.max()) + 1
 
     def members(self) -> list[np.ndarray]:
-        """The task labels of each group."""
+        """Return the task labels of each group."""
         return [self.tasks[self.groups == g] for g in range(self.n_groups)]
 
     def headline(self) -> str:
-        """One sentence: whether there is structure, and how many groups."""
+        """Return one sentence: whether there is structure, and how many groups."""
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)
         one = "share one function up to an offset"
         if not self.structured:
@@ -113,7 +113,7 @@ class TaskRelations:
         return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and texts, for files and pages; likeness and intervals are those of pairs of groups."""
+        """Return plain numbers, lists and texts; likeness and intervals are for pairs of groups."""
         places = [np.flatnonzero(self.groups == g) for g in range(self.n_groups)]
         pairs = np.ix_([place[0] for place in places], [place[-1] for place in places])
         found = vars(self) | {"likeness": self.likeness[pairs], "intervals": self.intervals[pairs]}
@@ -121,7 +121,7 @@ class TaskRelations:
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
-        """The relations from what `to_dict` returned."""
+        """Return the relations from the result of `to_dict`."""
         given = {"left_out": [], **found}
         read = {each.name: given[each.name] for each in fields(cls)}
         read |= {name: np.asarray(given[name]) for name in _ARRAYS}
@@ -142,15 +142,16 @@ def task_relations(
     alpha: float = 0.05,
     random_state: Any = None,
 ) -> TaskRelations:
-    """Test whether the tasks of a fitted model differ in their functions, and find the groups that do.
+    """Test whether the functions of tasks differ, and find groups of tasks with the same function.
 
-    One function for all tasks, with a level for each, is fitted to these rows, on the model's kernels (the default ones
-    where it has no kernel weights). What it leaves of every task is compared between tasks, without products of a row
-    with itself, so that noise and numbers of rows do not look like differences. The spread is compared with that of
-    draws without structure: rows dealt to tasks at random, where tasks have like inputs, levels and noise; otherwise
-    targets simulated from the common function, the levels, and residuals of random signs.
+    One function for all tasks, plus a level for each task, is fitted to these rows with the kernels of the model, or
+    the default kernels if the model has no kernel weights. The residuals of different tasks are then compared. Products
+    of a row with itself are left out, so that noise and task sizes do not look like differences. The spread is compared
+    with that of draws without structure. If the tasks have similar inputs, levels and noise, these draws assign rows to
+    tasks at random. Otherwise targets are simulated from the common function, the levels, and residuals with random
+    signs.
 
-    Groups are the clusters of a tree of the tasks, which are split as long as they do not pass as one function; a
+    Groups are found in a tree of the tasks. A cluster is split if the test rejects one function for its tasks; a
     cluster of q tasks is tested at level ``alpha * q / T``. Groups whose functions have a correlation above 0.99 are
     joined again. Tasks with one row are left out.
 
@@ -158,9 +159,9 @@ def task_relations(
     ----------
     model : fitted model of this library
     X, y, tasks : as for `fit`
-        Rows with targets; those that the model was fitted to will do.
+        Rows with targets, usually the training rows.
     n_permutations : int, default 199
-        Draws without structure.
+        Number of draws without structure.
     alpha : float, default 0.05
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
@@ -193,7 +194,7 @@ def task_relations(
         raise ValueError("the tasks of these rows are not those of the model")
     several = np.array([len(rows) > 1 for rows in data.rows])
     if several.sum() < 2:
-        raise ValueError("relations need two tasks with two rows or more")
+        raise ValueError("relations need at least two tasks with two or more rows")
     left_out, data = data.labels[~several], data.select(np.flatnonzero(several))
     rows, rng = PooledRows.of(model, data, classification=is_classifier(model)), check_random_state(random_state)
     null, reason = choose_null(rows)

@@ -1,7 +1,7 @@
-"""Models that people know, to compare others with: one class each, with `fit(X, y, tasks)` and `predict(X, tasks)`.
+"""Standard models to compare others with, each a class with `fit(X, y, tasks)` and `predict(X, tasks)`.
 
-They take arrays and tables, groups of one row or one class, and groups that were not in training. What they tune, they
-tune inside the rows that they are given.
+They accept arrays and tables, groups with one row or one class, and groups that were not in training. Parameters are
+tuned within the training rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from ..data.checks import read_groupings
 from ..decompositions import eigh
-from ..mixed import Bernoulli, FittedStructure, Gaussian, MixedData, Structure
-from ..mixed.likelihoods import LabelRegression
-from ..tables import TableEncoder
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
+from ..mixed.structures import FittedStructure, MixedData, Structure
+from ..tables.encoder import TableEncoder
 
 SEPARATE = "a separate model for each group"
 ONE_FOR_ALL = "one model for all, group as a column"
@@ -31,13 +31,13 @@ LINEAR = "a linear mixed model"
 BOOSTING = "gradient boosting"
 KIN = "Kin"
 
-# Smooth kernels: Gaussians of these widths, relative to the root of the number of standardised columns.
+# Widths of Gaussian kernels, relative to the square root of the number of standardised columns.
 WIDTHS = (0.5, 1.0, 2.0, 4.0)
-# The last penalty leaves the mean alone.
+# With the last penalty only the mean is left.
 PENALTIES = np.append(np.logspace(-3.0, 3.0, 13), 1e9)
 GROUP_WEIGHTS = (0.3, 1.0, 3.0)
 LANDMARKS, GROUP_COLUMNS = 300, 500
-# Boosting: numbers and sizes of trees that are tried, and with LightGBM weights of small groups.
+# Boosting: numbers and sizes of trees to try and, with LightGBM, the smoothing of small groups.
 TREES, LEAVES, SMOOTHING, FOLDS = (40, 160), (4, 16), (3.0, 30.0), 4
 MANY_ROWS = 20_000
 
@@ -72,7 +72,7 @@ class Baseline(BaseEstimator):
         X : array of shape (n, d), or a table
         y : array of shape (n,)
         tasks : array of shape (n,), or a table with a column for each grouping
-            The group of each row; of several groupings the first counts (a linear mixed model uses all).
+            The group of each row; only the first grouping is used, except by the linear mixed model.
 
         Returns
         -------
@@ -90,14 +90,14 @@ class Baseline(BaseEstimator):
             self.classes_, y = np.unique(y, return_inverse=True)
             if len(self.classes_) == 1:
                 return self
-        # Small problems are solved faster by one thread.
+        # Small problems are faster with one thread.
         with threadpool_limits(1 if len(y) < MANY_ROWS else None), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._fit((columns - self.center_) / self.scale_, self._codes(tasks), y)
         return self
 
     def predict(self, X: Any, tasks: Any) -> np.ndarray:
-        """Return means of targets, or the most probable class, of each row (q,); groups may be new."""
+        """Return the mean or the most probable class of each row (q,); groups may be new."""
         if self.classification:
             return self.classes_[self.predict_proba(X, tasks).argmax(axis=1)]
         return self._values(X, tasks)
@@ -117,7 +117,7 @@ class Baseline(BaseEstimator):
         return np.asarray(X, dtype=np.float64) if self.encoder_ is None else self.encoder_.transform(X)
 
     def _codes(self, tasks: Any) -> list[np.ndarray]:
-        """The position of each row's group in every grouping; -1 for groups that were not in training."""
+        """Return the position of each row's group in every grouping; -1 for groups that were not in training."""
         found = []
         for known, labels in zip(self.groupings_, read_groupings(tasks).values(), strict=True):
             place = {label: k for k, label in enumerate(known.tolist())}
@@ -125,15 +125,15 @@ class Baseline(BaseEstimator):
         return found
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        """Learn from standardised columns, codes of groups, and targets or codes of classes."""
+        """Fit to standardised columns, group codes, and targets or class codes."""
         raise NotImplementedError
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        """Means (q,), or probabilities (q, C)."""
+        """Return means (q,), or probabilities (q, C)."""
         raise NotImplementedError
 
     def _outputs(self, y: np.ndarray) -> np.ndarray:
-        """Targets (n, 1), or 1 and -1 for classes: one column for two classes, else one for each."""
+        """Return targets (n, 1), or 1 and -1 for classes: one column for two classes, otherwise one per class."""
         if not self.classification:
             return y[:, None].astype(np.float64)
         wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
@@ -141,9 +141,9 @@ class Baseline(BaseEstimator):
 
 
 class _KernelRidge(Baseline):
-    """Kernel ridge regression on the rows of each group, or on all rows; the setting has the least leave-one-out error.
+    """Kernel ridge regression on the rows of each group or on all rows, tuned by the leave-one-out error.
 
-    Classes are regressed on, and a logistic regression on leave-one-out values turns values into probabilities.
+    For classification, a logistic regression on the leave-one-out values converts values to probabilities.
     """
 
     separate: ClassVar[bool]
@@ -170,12 +170,12 @@ class _KernelRidge(Baseline):
         ]
         if self.classification:
             known = np.isfinite(left_out).all(axis=1)
-            # Without enough rows of all classes, values of 1 and -1 are nearly certain.
+            # With too few rows of some class, values of 1 and -1 mean near certainty.
             enough = len(np.unique(y[known])) == len(self.classes_)
             self.link_ = LogisticRegression(C=10.0).fit(*((left_out[known], y[known]) if enough else (Y, y)))
 
     def _landmarks(self, X: np.ndarray, width: float | None) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """Rows, and the map from a Gaussian kernel with them to features (Nystroem); None for a linear kernel."""
+        """Return landmark rows and the Nystroem map of a Gaussian kernel to features; None for a linear kernel."""
         if width is None:
             return None
         rows = X[np.random.RandomState(self.random_state).permutation(len(X))[:LANDMARKS]]
@@ -185,7 +185,7 @@ class _KernelRidge(Baseline):
         return rows, vectors[:, kept] / np.sqrt(values[kept]), gamma
 
     def _features(self, X: np.ndarray, codes: np.ndarray, landmarks: Any, weight: float) -> np.ndarray:
-        """Columns, features of a Gaussian kernel, and columns of 0 and `weight` for groups; zeros for a new group."""
+        """Return columns, Gaussian kernel features, and group columns of 0 and `weight`; zeros for a new group."""
         parts = [X / np.sqrt(max(X.shape[1], 1))]
         if landmarks is not None:
             rows, to_features, gamma = landmarks
@@ -194,7 +194,7 @@ class _KernelRidge(Baseline):
             size = min(len(self.tasks_), GROUP_COLUMNS)
             columns = np.vstack([weight * np.eye(size), np.zeros(size)])
             parts.append(columns[np.where(codes >= 0, codes % size, size)])
-        # A column of zeros: features may be none.
+        # The column of zeros ensures that there is at least one feature.
         return np.hstack([*parts, np.zeros((len(X), 1))])
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
@@ -211,7 +211,8 @@ class SeparateModels(_KernelRidge):
     """A separate model for each group: kernel ridge on the rows of the group alone.
 
     The kernel (linear, or linear and Gaussian) and the penalty are chosen for all groups together, by the leave-one-out
-    error. A group of one row has its target; a new group has the mean of all rows. Parameters are those of `Baseline`.
+    error. A group with one row predicts its target; a new group predicts the mean of all rows. Parameters are those of
+    `Baseline`.
     """
 
     separate = True
@@ -220,7 +221,7 @@ class SeparateModels(_KernelRidge):
 class OneModel(_KernelRidge):
     """One model for all groups, with the group as columns of 0 and 1: kernel ridge on all rows.
 
-    The kernel (linear, or linear and Gaussian), the weight of the columns of groups and the penalty have the least
+    The kernel (linear, or linear and Gaussian), the weight of the group columns and the penalty minimise the
     leave-one-out error. More than 300 rows are represented by 300 landmarks; more than 500 groups share columns.
     Parameters are those of `Baseline`.
     """
@@ -229,7 +230,7 @@ class OneModel(_KernelRidge):
 
 
 def leave_one_out(F: np.ndarray, Y: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """Values (P, n, r) of each row by ridge regressions with an intercept on features (n, m) without that row."""
+    """Return leave-one-out values (P, n, r) of ridge regressions with an intercept on features (n, m)."""
     (n, m), mean = F.shape, Y.mean(axis=0)
     F = F - F.mean(axis=0)
     squares, U = eigh(F.T @ F if m < n else F @ F.T)
@@ -244,10 +245,10 @@ def leave_one_out(F: np.ndarray, Y: np.ndarray, penalties: np.ndarray) -> np.nda
 
 
 class LinearMixedModel(Baseline):
-    """A linear mixed model: a level and linear slopes for each group, their variances by maximum evidence.
+    """A linear mixed model: a level and linear slopes for each group, with variances by maximum evidence.
 
-    Two classes have a logistic likelihood, more are regressed on. Further groupings have levels. A new group has the
-    coefficients that all groups share. Parameters are those of `Baseline`.
+    Two classes use a logistic likelihood; more classes use regression on class indicators. Further groupings have
+    levels only. A new group uses the coefficients common to all groups. Parameters are those of `Baseline`.
 
     Examples
     --------
@@ -283,10 +284,10 @@ class LinearMixedModel(Baseline):
 
 
 class GradientBoosting(Baseline):
-    """Gradient boosting on all rows, with the group as a category: LightGBM where it is installed, else scikit-learn's.
+    """Gradient boosting on all rows with the group as a category, by LightGBM if installed, else scikit-learn.
 
-    The number of trees, their size and (LightGBM) the smoothing of groups are chosen by four folds. Parameters are
-    those of `Baseline`.
+    The number of trees, their size and (LightGBM) the smoothing of groups are chosen by 4-fold cross-validation.
+    Parameters are those of `Baseline`.
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
@@ -294,7 +295,7 @@ class GradientBoosting(Baseline):
         if find_spec("lightgbm") is not None:
             import lightgbm
 
-            # LightGBM's default for min_data_per_group is made for groups with hundreds of rows.
+            # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
             small = {"min_child_samples": 5, "min_data_per_group": 5, "verbosity": -1, "n_jobs": 1}
             model = getattr(lightgbm, f"LGBM{kind}")(random_state=self.random_state, **small)
             grid: dict[str, Any] = {"n_estimators": TREES, "num_leaves": LEAVES, "cat_smooth": SMOOTHING}
@@ -302,16 +303,16 @@ class GradientBoosting(Baseline):
         else:
             from sklearn import ensemble
 
-            # Categories are limited to the number of bins; more groups are an ordered column.
+            # The number of categories is limited to the number of bins; more groups become an ordered column.
             category = [0] if len(self.tasks_) <= 255 else None
             fixed = {"min_samples_leaf": 5, "early_stopping": False, "categorical_features": category}
             model = getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=self.random_state, **fixed)
             grid = {"max_iter": TREES, "max_leaf_nodes": LEAVES}
-        # Folds need rows of every class for the log loss.
+        # The log loss needs rows of every class in each fold.
         rare = self.classification and np.bincount(y).min() < 2 * FOLDS
         score = "neg_mean_squared_error" if not self.classification else "accuracy" if rare else "neg_log_loss"
         search = GridSearchCV(model, grid, scoring=score, cv=FOLDS, refit=True)
-        # Folds are of consecutive rows: in random order, each has rows of every group.
+        # Folds are consecutive rows, so rows are shuffled for each fold to have rows of every group.
         order = np.random.RandomState(self.random_state).permutation(len(y))
         chosen = search if len(y) >= 2 * FOLDS else model
         self.model_ = chosen.fit(self._design(X, groups)[order], y[order], **options)
@@ -333,7 +334,7 @@ BASELINES = {
 
 
 def make_baselines(classification: bool, names: Any = None, random_state: int = 0) -> dict[str, Baseline]:
-    """Return baselines, unfitted, by their plain names: all of `BASELINES`, or those of `names`."""
+    """Return unfitted baselines by name: all of `BASELINES`, or those in `names`."""
     names = list(BASELINES if names is None else names)
     for name in names:
         if name not in BASELINES:
@@ -342,7 +343,7 @@ def make_baselines(classification: bool, names: Any = None, random_state: int = 
 
 
 def how_to_make(name: str, classification: bool = False) -> str:
-    """Return the class, and the command where there is one, that makes the model of a plain name."""
+    """Return the class, and the command if there is one, that creates the model with this name."""
     if name == KIN:
         return f"`kernelkin fit`, or kernelkin.{'KinClassifier' if classification else 'KinRegressor'}"
     if name not in BASELINES:

@@ -1,4 +1,4 @@
-"""The rows of all tasks in one list, one function for all of them, and what each task's rows say against it."""
+"""The pooled rows of all tasks, a common function fitted to them, and the deviations of each task from it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from ..data import TaskData
+from ..data.forms import TaskData
 from ..decompositions import eigh
-from ..kernels import default_kernels, evaluate, fit_kernels
+from ..kernels.families import default_kernels
+from ..kernels.kernel import evaluate, fit_kernels
 
-# Features of a mix of kernels: the leading directions on a sample of so many rows, up to this share of the trace.
+# Features of a mix of kernels: the leading directions on a sample of this many rows, up to this share of the trace.
 SAMPLE, MOST_FEATURES, TRACE_SHARE, BLOCK = 500, 50, 0.99, 2000
-# The prior spread of functions of log odds, and the log odds beyond which rows are treated alike.
+# The prior spread of log-odds functions, and the limit at which log odds are clipped.
 ODDS_SPREAD, MOST_ODDS = 2.0, 3.0
-# Penalties of the common function; with a level for each task it is penalised less than the data ask for.
+# Penalties of the common function; with a level for each task, it is penalised less than optimal.
 RIDGES, WEAKER = np.logspace(-3, 3, 13), 0.1
 
 
@@ -42,10 +43,10 @@ class PooledRows:
 
     @classmethod
     def of(cls, model: Any, data: TaskData, *, classification: bool) -> PooledRows:
-        """The entries of tasks, with features of the model's kernels.
+        """Return the entries of all tasks, with features of the model's kernels.
 
-        Targets are divided by their pooled spread, columns of wide targets each by its own; two classes of tasks with
-        rows of their own are on the scale of log odds, where other base rates are other levels.
+        Targets are divided by their pooled spread; each column of wide targets by its own. Two classes in long data are
+        on the scale of log odds, where different base rates are different levels.
         """
         rows, wide = np.concatenate(data.rows), data.form == "wide"
         codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
@@ -59,7 +60,7 @@ class PooledRows:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Entries of each task (T,)."""
+        """The number of entries of each task (T,)."""
         return np.bincount(self.codes)
 
     @property
@@ -68,28 +69,28 @@ class PooledRows:
         return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
     def select(self, tasks: np.ndarray) -> PooledRows:
-        """Entries of some tasks (ascending positions), which become tasks 0, 1, ..."""
+        """Return the entries of some tasks (ascending positions), renumbered 0, 1, ..."""
         found = self.take(np.flatnonzero(np.isin(self.codes, tasks)))
         return replace(found, codes=np.searchsorted(tasks, found.codes))
 
     def take(self, entries: np.ndarray) -> PooledRows:
-        """Some entries, ascending."""
+        """Return the entries at these ascending positions."""
         features, targets, codes, rows = (x[entries] for x in (self.features, self.targets, self.codes, self.rows))
         return PooledRows(features, targets, codes, rows, self.wide)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sums over the entries of each task: (n, ...) -> (T, ...)."""
+        """Return the sums over the entries of each task: (n, ...) -> (T, ...)."""
         return np.add.reduceat(values, self.starts, axis=0)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """The mean of each task, at each of its entries: (n, q) -> (n, q)."""
+        """Return the mean of each task, at each of its entries: (n, q) -> (n, q)."""
         return (self.sums(values) / self.sizes[:, None])[self.codes]
 
 
 def mix_features(model: Any, data: TaskData) -> np.ndarray:
-    """Features (n, m) of the rows of X whose inner products are nearly a mix of kernels of unit mean diagonal.
+    """Return features (n, m) of the rows of X whose inner products approximate a mix of kernels.
 
-    They are the leading directions on a sample of rows (Nystroem), uncorrelated there; their variances sum to one.
+    They are the leading directions on a sample of rows (Nystroem), uncorrelated on it, with variances that sum to one.
     """
     grams, mix = _model_kernels(model, data.X)
     used = np.unique(np.concatenate(data.rows))
@@ -114,9 +115,9 @@ def mix_features(model: Any, data: TaskData) -> np.ndarray:
 
 
 def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels.
+    """Return a function from rows (r,) and others (s,) of X to kernel matrices (K, r, s), and the mix (K,) of kernels.
 
-    The mean of the tasks' mixes of a model with kernel weights; of others the default kernels in equal shares.
+    The mix is the mean over tasks if the model has kernel weights, otherwise the default kernels in equal shares.
     """
     kernels: Any = getattr(model, "kernels_", None)
     weights, Z = np.ones((1, X.shape[-1])), X
@@ -125,7 +126,7 @@ def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
         couplings = getattr(model, "couplings_", ()), getattr(model, "coupling_weights_", ())
         for coupling, shared in zip(*couplings, strict=True):
             weights += np.square(coupling.factor).sum(axis=1)[:, None] * shared
-        # A task without weight has all kernels to equal shares.
+        # A task without kernel weights uses all kernels in equal shares.
         weights[weights.sum(axis=1) <= 0] = 1.0
     elif X.ndim == 2:
         spread = X.std(axis=0)
@@ -140,7 +141,7 @@ def _model_kernels(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
 
 
 def _indicators(data: TaskData) -> np.ndarray:
-    """Classes as numbers (n, M): one column of 1 and -1 where every task has two classes, otherwise one a class."""
+    """Return classes as numbers (n, M): one column of 1 and -1 if every task has two classes, else one per class."""
     classes = [np.unique(y) for y in data.y]
     if all(len(found) == 2 for found in classes):
         signs = [np.where(y == found[1], 1.0, -1.0) for y, found in zip(data.y, classes, strict=True)]
@@ -150,7 +151,7 @@ def _indicators(data: TaskData) -> np.ndarray:
 
 
 def _log_odds(data: PooledRows) -> np.ndarray:
-    """Working responses `eta + (y - p) / (p (1 - p))` (n, 1) of a logistic regression with a level for each task."""
+    """Return working responses `eta + (y - p) / (p (1 - p))` (n, 1) of a logistic regression with task levels."""
     X, y, T = data.features, (data.targets[:, 0] > 0).astype(np.float64), len(data.sizes)
     m = X.shape[1]
     penalty = np.repeat([0.5 / ODDS_SPREAD**2, 0.05], [m, T])
@@ -168,10 +169,11 @@ def _log_odds(data: PooledRows) -> np.ndarray:
 
 
 class CommonFit:
-    """Ridge regression on the features, for all tasks together; every task has a level (`offsets`), or all have one.
+    """Ridge regression on the features for all tasks, with one level for each task (`offsets`) or one for all.
 
-    The penalty is by generalised cross-validation. With offsets it is weaker: what the common function misses would
-    look like differences of tasks where their inputs differ. `errors` are residuals of the size that errors have.
+    The penalty is chosen by generalised cross-validation. With offsets it is weaker, because anything the common
+    function misses would look like a difference between tasks with different inputs. `errors` are residuals rescaled to
+    the size of the errors.
     """
 
     def __init__(self, data: PooledRows, *, offsets: bool) -> None:
@@ -196,50 +198,51 @@ class CommonFit:
         return values - (self.data.means(values) if self.offsets else values.mean(axis=0))
 
     def smooth(self, y: np.ndarray) -> np.ndarray:
-        """Fitted values (n, M) of centred targets (n, M)."""
+        """Return the fitted values (n, M) of centred targets (n, M)."""
         return self.U @ ((self.squares / (self.squares + self.ridge))[:, None] * (self.U.T @ y))
 
     def simulate(self, signs: np.ndarray) -> np.ndarray:
-        """Residuals (n, M) of new targets: the fitted function, and errors with these signs (n,)."""
+        """Return the residuals (n, M) of new targets: the fitted function plus errors with these signs (n,)."""
         y = self._centre(self.fitted + signs[:, None] * self.errors)
         return y - self.smooth(y)
 
     def noise_of_means(self, features: np.ndarray) -> float:
-        """What errors add, on average, to the squared length of the means of features (n, m) times fitted values."""
+        """Return the expected contribution of errors to the squared norm of the mean of features times values."""
         gain = features.T @ (self.U * (self.squares / (self.squares + self.ridge))) / len(features)
         return float(np.square(self.errors).sum(axis=1).mean() * np.square(gain).sum())
 
 
 def even_features(features: np.ndarray, floor: float) -> np.ndarray:
-    """Features (n, m) with directions above this share of the variance brought near to one variance."""
+    """Return features (n, m) rescaled so that directions above this share of the variance have similar variances."""
     variance = np.square(features).mean(axis=0)
     return features / np.sqrt(variance + floor * max(variance.sum(), 1e-300))
 
 
 class ScoreProducts:
-    """Products of the tasks' scores: sums of centred features times residuals, over the root of the number of rows."""
+    """Products of task scores: sums of centred features times residuals, over the square root of the rows."""
 
     def __init__(self, features: np.ndarray, data: PooledRows) -> None:
         self.data, self.features = data, features - data.means(features)
         self.lengths = np.square(self.features).sum(axis=1, keepdims=True)
 
     def scores(self, residuals: np.ndarray) -> np.ndarray:
-        """Residuals (n, M) -> (T, m, M)."""
+        """Return the scores (T, m, M) of residuals (n, M)."""
         bounds = self.data.starts[1:]
         parts = zip(np.split(self.features, bounds), np.split(residuals, bounds), strict=True)
         return np.stack([F.T @ r for F, r in parts]) / np.sqrt(self.data.sizes)[:, None, None]
 
     def matrix(self, residuals: np.ndarray) -> np.ndarray:
-        """Products (T, T) of the scores of two tasks, without terms of a row with itself.
+        """Return the products (T, T) of the scores of two tasks, without products of a row with itself.
 
-        They are zero on average where tasks follow the common function, the diagonal too: errors of different rows are
-        independent. Those of wide tasks on one row may be correlated: these terms are left out as well.
+        If the tasks follow the common function, all entries have mean zero, because errors of different rows are
+        independent. On wide data, errors of different tasks in the same row may be correlated; those products are left
+        out too.
         """
         scores = self.scores(residuals)
         return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self._same_rows(residuals)
 
     def _same_rows(self, residuals: np.ndarray) -> np.ndarray:
-        """Terms of a row with itself (T, T), from residuals (n, M)."""
+        """Return the sums (T, T) of products of a row with itself, from residuals (n, M)."""
         data, T = self.data, len(self.data.sizes)
         residuals = residuals - data.means(residuals)
         if not data.wide:

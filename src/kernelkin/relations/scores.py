@@ -1,4 +1,4 @@
-"""Scores of predicted rows that people know, and what one model gains on another."""
+"""Standard scores of predictions, and the gain of one model over another."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sklearn.metrics import roc_auc_score
 RMSE, R2, WITHIN, MEAN_R2 = "RMSE", "R²", "R² within groups", "mean R²"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
-    "R² within groups is the share predicted of the variance around each group's own mean: levels of groups count for "
-    "nothing, so that it is lower than R²"
+    "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "
+    "between group levels, so it is lower than R²"
 )
-# A group with fewer test rows has no score of its own.
+# Minimum number of test rows for a group to have its own score.
 LEAST_ROWS = 5
-# Differences of R² or of the log loss below this are of no use, however certain.
+# Differences in R² or log loss below this are irrelevant, however certain.
 LEAST_GAIN = 0.002
 # Level of intervals.
 LEVEL = 0.95
@@ -29,15 +29,15 @@ def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes:
     Parameters
     ----------
     y : (n,) targets, or classes
-    predicted : (n,) means; or with `classes` the probability (n, C) of each
+    predicted : (n,) means; or with `classes` the probabilities (n, C)
     codes : (n,) the group of each row
     classes : (C,) for classification
 
     Returns
     -------
     scores : dict
-        RMSE in the units of y, R² and R² within groups; or log loss, AUC (two classes) and accuracy. NaN where a score
-        is not defined.
+        RMSE in the units of y, R² and R² within groups; or log loss, AUC (two classes) and accuracy. NaN if a score is
+        not defined.
     """
     if classes is None:
         error = float(np.mean((y - predicted) ** 2))
@@ -57,7 +57,7 @@ def _r2(error: float, variance: float) -> float:
 
 
 def row_losses(y: np.ndarray, predicted: np.ndarray, classes: Any = None) -> np.ndarray:
-    """The squared error of each row (n,), or minus the log of the probability of its class."""
+    """Return the squared error of each row (n,), or minus the log of the probability of its class."""
     if classes is None:
         return (y - predicted) ** 2
     known = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
@@ -68,7 +68,7 @@ def row_losses(y: np.ndarray, predicted: np.ndarray, classes: Any = None) -> np.
 def score_groups(
     y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, n_groups: int, classes: Any = None
 ) -> np.ndarray:
-    """R², or the accuracy, of each group (T,); NaN for groups of fewer than five test rows, or of one value."""
+    """Return R² or accuracy of each group (T,); NaN for groups with fewer than five test rows, or a single value."""
     found = np.full(n_groups, np.nan)
     for t in np.flatnonzero(np.bincount(codes, minlength=n_groups) >= LEAST_ROWS).tolist():
         rows = codes == t
@@ -81,13 +81,13 @@ def score_groups(
 
 @dataclass(frozen=True)
 class Gain:
-    """What one model gains on another, in R² or in the log loss; above zero it is better.
+    """Gain of one model over another, in R² or in the log loss; positive if it is better.
 
     Attributes
     ----------
     mean, low, high : float
         The gain over all test rows, and its interval.
-    tasks : (T,) the gain of each group, drawn towards the mean as far as its rows leave it open; NaN: too few rows.
+    tasks : (T,) the gain of each group, shrunk towards the mean by its uncertainty; NaN with too few rows.
     """
 
     mean: float
@@ -97,14 +97,14 @@ class Gain:
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval leaves out zero, and the gain is worth it; otherwise 0."""
+        """1 or -1 if the interval excludes zero and the gain is large enough to matter; otherwise 0."""
         return 0 if abs(self.mean) < LEAST_GAIN else int(self.low > 0) - int(self.high < 0)
 
     @classmethod
     def of(cls, difference: np.ndarray, codes: np.ndarray, n_groups: int, by_group: bool) -> Gain:
-        """From what each row gains (n,), in the units of the gain, and its group.
+        """Compute the gain from the difference (n,) and the group of each row.
 
-        With `by_group` groups are drawn at random, and not only their rows: for groups that were not in training.
+        With `by_group`, groups are sampled instead of rows, for groups that were not in training.
         """
         mean, counts = float(difference.mean()), np.bincount(codes, minlength=n_groups)
         reach = norm.ppf(0.5 + LEVEL / 2.0)
@@ -117,7 +117,7 @@ class Gain:
         enough = counts >= LEAST_ROWS
         tasks = np.full(n_groups, np.nan)
         if enough.any():
-            # Empirical Bayes: as much of the spread between groups as is not noise.
+            # Empirical Bayes: the variance between groups beyond noise.
             between = max(float(own[enough].var()) - float(noise[enough].mean()), 0.0)
             tasks[enough] = mean + between / np.maximum(between + noise[enough], 1e-300) * (own[enough] - mean)
         return cls(mean, float(mean - reach * error), float(mean + reach * error), tasks)

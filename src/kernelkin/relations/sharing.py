@@ -1,4 +1,4 @@
-"""`sharing_report`: does sharing between groups help on these data, or would something simpler do?"""
+"""`sharing_report`: test whether sharing between groups helps, compared with simpler models."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data import Table, read_training, split_task_columns
-from ..kin import KinClassifier, KinRegressor
+from ..data.arrays import Table
+from ..data.checks import split_task_columns
+from ..data.forms import read_training
+from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
 from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
-# The share of each group's rows that are the later ones.
+# The share of each group's rows that count as later rows.
 LATER = 0.3
-# A model that is behind by less than this, within chance, is named before the other.
+# A model that is behind by less than this, with an interval that includes zero, is still named first.
 NEAR = 0.01
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models on the same test rows: the answer to one question.
+    """A comparison of models on the same test rows.
 
     Attributes
     ----------
     how : str
         How rows were held out.
     test_rows : array of shape (T,) of int
-        Test rows of each group.
+        Number of test rows of each group.
     scores : dict from names of models to dicts of scores
-        The model of the report first.
+        The model of the report comes first.
     gains : dict from names to Gain
-        What the model of the report gains on each of the others, in R² or in the log loss.
+        The gain of the model of the report over each other model, in R² or in the log loss.
     """
 
     how: str
@@ -50,25 +52,25 @@ class Comparison:
     gains: dict[str, Gain]
 
     def goodness(self, name: str) -> float:
-        """R², or minus the log loss, of a model: the larger, the better."""
+        """Return R², or minus the log loss, of a model; larger is better."""
         scores = self.scores[name]
         return scores[R2] if R2 in scores else -scores[LOG_LOSS]
 
 
 @dataclass(frozen=True)
 class SharingReport:
-    """A model beside simpler ones, on rows left out in turn.
+    """A cross-validated comparison of a model with simpler ones.
 
     Parameters
     ----------
     name : str
-        The model.
+        The name of the model.
     maker : str
-        The command or the class that makes it.
+        The command or class that creates it.
     tasks : array of shape (T,)
         The groups.
     comparisons : dict from questions to Comparison
-        "new rows of known groups", and where they apply "groups never seen" and "later rows of known groups".
+        "new rows of known groups" and, if applicable, "groups never seen" and "later rows of known groups".
 
     Examples
     --------
@@ -113,13 +115,13 @@ class SharingReport:
 
     @property
     def verdict(self) -> str:
-        """What to use on these data, and how it is made: a sentence for each question."""
+        """Return which model to use and how to create it, with one sentence for each question."""
         first, *others = self.comparisons
         further = [f"For {question}: {self._answer(self.comparisons[question])}." for question in others]
         return " ".join([f"Recommendation: {self._answer(self.comparisons[first])}.", *further])
 
     def _answer(self, found: Comparison) -> str:
-        """The best model beside the one that comes nearest to it."""
+        """Return a sentence on the best model and its closest competitor."""
         if self._is_regression and not max(map(found.goodness, found.scores)) > 0:
             return "the mean; no model predicts better"
         if not found.gains:
@@ -142,12 +144,12 @@ class SharingReport:
         return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, lists and texts, for files and pages."""
+        """Return plain numbers, lists and texts."""
         return json.loads(json.dumps(asdict(self), default=np.ndarray.tolist))
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> SharingReport:
-        """The report from what `to_dict` returned."""
+        """Return the report from the result of `to_dict`."""
         comparisons = {}
         for question, part in found["comparisons"].items():
             gains = {name: Gain(**gain | {"tasks": np.array(gain["tasks"])}) for name, gain in part["gains"].items()}
@@ -179,40 +181,41 @@ def sharing_report(
     verbose: int = 0,
     callback: Callable[[int, int, str], None] | None = None,
 ) -> SharingReport:
-    """Compare a model with simpler ones on rows held out in turn, and say which to use.
+    """Compare a model with simpler ones by cross-validation, and recommend one of them.
 
-    Three questions have an answer each: how well for new rows of known groups (folds inside groups); for groups never
-    seen (whole groups left out, where the model can predict them); and, where `times` is given, for the later rows of
-    known groups. A model is recommended by R² over all test rows, or by the log loss; differences are paired.
+    Models are compared on up to three questions: new rows of known groups (folds within groups); groups never seen
+    (whole groups left out, if the model can predict them); and, if `times` is given, later rows of known groups. The
+    recommendation is based on R² over all test rows, or on the log loss; differences are paired.
 
     Parameters
     ----------
     model : unfitted estimator of this library
-        It is fitted anew in every fold. Models of precomputed kernels cannot be compared.
+        It is refitted in every fold. Models with precomputed kernels cannot be compared.
     X, y, tasks : as for `fit`
     baselines : list of str, optional
         Some of "a separate model for each group", "one model for all, group as a column", "a linear mixed model",
         "gradient boosting" and "Kin"; all by default.
     new_groups : bool, default True
-        Whether to leave out whole groups, too.
+        Whether to also leave out whole groups.
     times : array of shape (n,), or the name of a column of X, optional
-        When each row was taken: the last 30% of each group are held out once.
+        The time of each row; the last 30% of each group are held out once.
     cv : int, default 5
-        Folds.
+        Number of folds.
     n_repeats : int, default 1
-        Repetitions with other folds inside groups.
+        Number of repetitions of the folds within groups.
     name : str, optional
-        What the model is called; the name of its class by default, and "Kin".
+        Name of the model; by default the name of its class, or "Kin".
     target_scale : float, default 1.0
-        What targets were divided by before; the RMSE is multiplied by it.
+        Factor by which the RMSE is multiplied, if targets were divided by it before.
     random_state : int, RandomState or None
         Seed of folds and models.
     time_limit : float, optional
-        Seconds. After the first repetition, other parts are begun only if they are expected to end in this time.
+        Time limit in seconds. After the first repetition, other parts start only if they are expected to finish in
+        time.
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
-        Called before each fit with the number of fits that are done, their total and a text.
+        Called before each fit with the number of finished fits, the total number and a text.
 
     Returns
     -------
@@ -268,7 +271,7 @@ def _held_out(
     time_limit: float | None,
     report: Callable[[int, int, str], None] | None,
 ) -> dict[str, list[dict[str, np.ndarray]]]:
-    """For each question and repetition the values (N,) or (N, C) of every model; NaN where nothing was held out."""
+    """Return values (N,) or (N, C) of every model, by question and repetition; NaN for rows never held out."""
     found: dict[str, list[dict[str, np.ndarray]]] = {}
     total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
     began, done = time.monotonic(), 0
@@ -277,7 +280,7 @@ def _held_out(
         expected = (time.monotonic() - began) * (done + len(numbers) * len(models)) / max(done, 1)
         if done and time_limit is not None and expected > time_limit:
             continue
-        # A separate model has no answer for a new group.
+        # A separate model cannot predict a new group.
         values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
         for name, k in product(values, numbers):
             if report is not None:
@@ -293,7 +296,7 @@ def _inner(model: Any) -> Any:
 
 
 def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed: int) -> tuple[str, dict[str, Any]]:
-    """The plain name of the model, and the models that are compared, that one first."""
+    """Return the name of the model, and all models to compare, this one first."""
     classification, is_kin = is_classifier(model), isinstance(model, KinRegressor | KinClassifier)
     name = KIN if is_kin else name or type(_inner(model)).__name__
     plain = clone(model)
@@ -306,14 +309,14 @@ def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed:
 
 
 class _Rows:
-    """Targets with their groups: one entry for each label, on wide data several for a row of X.
+    """Targets with their groups: one entry for each label, so wide data has several for each row of X.
 
     Attributes
     ----------
     X : table, or array (n, d).
     labels : (T,) the groups.
-    rows, codes, y : (N,) the row of X, the group and the target of each entry; numbers of wide data in units of the
-        spread of their column.
+    rows, codes, y : (N,) the row of X, the group and the target of each entry; wide numbers are divided by the spread
+        of their column.
     classes : (C,) of all entries; None for numbers.
     """
 
@@ -323,7 +326,7 @@ class _Rows:
         if column is not None:
             self.X, tasks = split_task_columns(self.X, column)
         if table is None and self.X.ndim != 2:
-            raise ValueError("sharing_report needs the columns of X: models of precomputed kernels cannot be compared")
+            raise ValueError("sharing_report needs the columns of X and cannot compare precomputed kernels")
         self.classification, self.Y = is_classifier(model), np.asarray(y)
         data = read_training(np.zeros((self.X.shape[0], 1)), y, tasks, classification=self.classification)
         if data.n_tasks < 2:
@@ -337,11 +340,11 @@ class _Rows:
             self.unit = np.array([part.std() or 1.0 for part in data.y])
             self.y = self.y / self.unit[self.codes]
         self.classes = np.unique(self.y) if self.classification else None
-        # Entries of a group, or of a class in it, that a fit needs.
+        # Number of entries that a fit needs in a group, or in each class of it.
         self.least = 1 if self.classification or isinstance(model, KinRegressor) else 2
 
     def folds_inside(self, cv: int, rng: np.random.RandomState) -> np.ndarray:
-        """The fold (N,) in which each entry is held out, -1 for never."""
+        """Return the fold (N,) in which each entry is held out, or -1."""
         if self.wide:
             return rng.permutation(self.X.shape[0])[self.rows] % cv
         folds = np.full(len(self.y), -1)
@@ -353,7 +356,7 @@ class _Rows:
         return folds
 
     def later(self, times: np.ndarray) -> np.ndarray:
-        """0 for the later entries of each group, of which two remain; -1 for the others."""
+        """Return 0 for the later entries of each group and -1 for the others, at least two in each group."""
         folds, when = np.full(len(self.y), -1), times[self.rows]
         for t in range(self.n_groups):
             own = np.flatnonzero(self.codes == t)
@@ -362,13 +365,13 @@ class _Rows:
         return folds
 
     def empty(self) -> np.ndarray:
-        """Values (N,), or probabilities (N, C), that are not known yet."""
+        """Return an array (N,), or (N, C) for classes, filled with NaN."""
         return np.full(len(self.y) if self.classes is None else (len(self.y), len(self.classes)), np.nan)
 
     def predict(self, model: Any, kept: np.ndarray) -> np.ndarray:
         """Fit a model to some entries; return means of the others, or probabilities of all classes.
 
-        On wide data rows are held out for all tasks at once, and models of this library have the tasks as columns.
+        On wide data, rows are held out for all tasks at once; models of this library get the tasks as columns.
         """
         model, codes, held = clone(model), self.codes[~kept], self.rows[~kept]
         with warnings.catch_warnings():
@@ -386,7 +389,7 @@ class _Rows:
         if self.classes is None:
             return found
         if found.ndim == 1:
-            # Of two classes on wide data there is the probability of the second.
+            # For two classes on wide data, only the probability of the second is given.
             found = np.column_stack([1.0 - found, found])
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
@@ -398,7 +401,7 @@ class _Rows:
         return dict(enumerate([first, *further])) if further else first
 
     def compare(self, question: str, how: str, repeats: list[dict[str, np.ndarray]], scale: float) -> Comparison:
-        """Scores of all models, and what the first gains on the others."""
+        """Return the scores of all models, and the gain of the first over the others."""
         ours, by_group = next(iter(repeats[0])), question == NEW_GROUPS
         tested = ~np.isnan(repeats[0][ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
@@ -407,7 +410,7 @@ class _Rows:
         for name in repeats[0]:
             found = [values[name][tested] for values in repeats]
             parts = [score_rows(y, values, codes, self.classes) for values in found]
-            # The level of a new group is not known: what is predicted within groups says little.
+            # The level of a new group is unknown, so the score within groups is not informative.
             kept = [key for key in parts[0] if not (by_group and key == WITHIN)]
             scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
             scores[name] |= {RMSE: scale * scores[name][RMSE]} if RMSE in kept else {}

@@ -1,4 +1,4 @@
-"""Is there structure among tasks, which groups are there, and how alike are they?"""
+"""Test for structure among tasks, find groups, and estimate their likeness."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from scipy.sparse.csgraph import connected_components
 from ..decompositions import cholesky, eigvalsh, inverse
 from .pooled import CommonFit, PooledRows, ScoreProducts, even_features
 
-# Directions of the features with less than this share of their variance count less: in the test, and in the likeness.
+# Feature directions with less than this share of the variance get less weight, in the test and in the likeness.
 TEST_FLOOR, LIKENESS_FLOOR = 0.01, 0.1
-# Tasks are taken as exchangeable unless a test at this level says that they differ in inputs, levels or noise.
+# Tasks count as exchangeable unless a test at this level rejects equal inputs, levels or noise.
 ALIKE_LEVEL = 0.05
-# Directions of the features in which inputs are compared.
+# Number of feature directions in which inputs are compared.
 COMPARED = 10
-# Prior variances of the deviations of tasks that are tried, relative to that of the noise.
+# Candidate prior variances of task deviations, relative to the noise variance.
 PRIORS, BLOCK = np.logspace(-3, 2, 11), 2000
-# Parts of every task's rows that are left out in turn for the standard errors of the likeness.
+# Number of jackknife parts for the standard errors of the likeness.
 PARTS = 10
-# Groups that are more alike than this are one, whatever a test says: small differences are certain with many rows.
+# Groups with a higher correlation are joined even if the test separates them: with many rows, tiny differences are
+# significant.
 ALIKE = 0.99
 
 
 def choose_null(data: PooledRows) -> tuple[str, str]:
-    """How targets without structure are made, and why.
+    """Return how targets without structure are drawn, and why.
 
-    "permutation": rows are dealt to tasks at random, where tasks have like inputs, levels and noise. Otherwise
-    "simulation": targets from the common function, the levels, and residuals of random signs.
+    "permutation" assigns rows to tasks at random, if the tasks have similar inputs, levels and noise. "simulation"
+    draws targets from the common function, the levels, and residuals with random signs.
     """
     if data.wide:
         return "simulation", "the tasks are columns of targets on the same rows"
@@ -49,7 +50,7 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
 
 
 def _anova(values: np.ndarray, data: PooledRows) -> float:
-    """The p-value of equal means of tasks, the smallest of the columns (n, q) times their number."""
+    """Return the p-value of equal task means, Bonferroni-corrected over the columns (n, q)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p = stats.f_oneway(*np.split(values, data.starts[1:]), axis=0).pvalue
@@ -57,10 +58,10 @@ def _anova(values: np.ndarray, data: PooledRows) -> float:
 
 
 def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.RandomState) -> tuple[float, float]:
-    """The p-value of one function for all tasks, against n draws without structure, and a finer one.
+    """Return the p-value of one function for all tasks, from n draws without structure, and a finer p-value.
 
-    Twice the smaller one of the trace (spread around the common function) and of the largest eigenvalue (spread in one
-    pattern over tasks). The finer one is read off a Pearson III distribution where no draw is as extreme.
+    It is twice the smaller p-value of the trace (spread around the common function) and the largest eigenvalue (spread
+    in one pattern over tasks). The finer p-value uses a Pearson III distribution if no draw is as extreme.
     """
     fit = CommonFit(data, offsets=null == "simulation")
     features = even_features(fit.design, TEST_FLOOR)
@@ -71,7 +72,7 @@ def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.Rando
             order = rng.permutation(len(data.codes))
             found.append(ScoreProducts(features[order], data).matrix(fit.residuals[order]))
         else:
-            # One sign a row of X: errors of tasks on the same rows stay as correlated as they are.
+            # One sign per row of X keeps the correlation between the errors of tasks in the same row.
             signs = rng.choice([-1.0, 1.0], size=data.rows.max() + 1)
             found.append(products.matrix(fit.simulate(signs[data.rows])))
     values = np.array([[np.trace(matrix), eigvalsh(matrix)[-1]] for matrix in found])
@@ -85,7 +86,7 @@ def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.Rando
 
 
 def _log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> np.ndarray:
-    """Log evidence (P,) from scores (P, m, M) and information (P, m, m), of deviations of prior variance `prior`."""
+    """Return the log evidence (P,) of deviations with variance `prior`, from scores (P, m, M) and information."""
     found = np.empty(len(scores))
     m, M = scores.shape[1:]
     for start in range(0, len(scores), BLOCK):
@@ -98,10 +99,10 @@ def _log_evidence(scores: np.ndarray, information: np.ndarray, prior: float) -> 
 
 
 def evidence_tree(data: PooledRows, groups: np.ndarray | None = None) -> np.ndarray:
-    """The tree of tasks (T - 1, 4), in scipy's form: the two clusters whose union has most evidence are joined.
+    """Return the tree of tasks (T - 1, 4) in scipy's format; each step joins the two clusters with the most evidence.
 
-    Tasks say exp(s'w - w'Aw / 2) about their deviations w from one function with offsets. Heights are the log evidence
-    that is lost, never less than those below. With labels of groups (T,), tasks of one group are joined first.
+    The likelihood of the deviation w of a task from the common function is exp(s'w - w'Aw / 2). Heights are the loss of
+    log evidence, made monotone. With group labels (T,), tasks of the same group are joined first.
     """
     fit, T = CommonFit(data, offsets=True), len(data.sizes)
     noise = max(float(np.square(fit.errors).mean()), 1e-300)
@@ -141,9 +142,9 @@ def evidence_tree(data: PooledRows, groups: np.ndarray | None = None) -> np.ndar
 def tested_groups(
     linkage: np.ndarray, p_value: Callable[[np.ndarray], float], root_p_value: float, alpha: float
 ) -> np.ndarray:
-    """Labels (T,) of the groups: a cluster is split where its tasks do not pass as one, from the top of the tree.
+    """Return group labels (T,): from the top of the tree, split each cluster for which the test rejects one function.
 
-    A cluster of q tasks is tested at level alpha q / T: any group that is one is split with a chance of alpha at most.
+    A cluster of q tasks is tested at level alpha q / T, so a true group is split with probability at most alpha.
     """
     T, count = len(linkage) + 1, 0
     groups, todo = np.zeros(T, dtype=np.intp), [(to_tree(linkage), root_p_value)]
@@ -160,7 +161,7 @@ def tested_groups(
 
 
 def _numbered(groups: np.ndarray) -> np.ndarray:
-    """Labels 0, 1, ... in the order in which groups first occur."""
+    """Return the groups renumbered 0, 1, ... in the order of first occurrence."""
     _, first, labels = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[labels]
 
@@ -168,10 +169,10 @@ def _numbered(groups: np.ndarray) -> np.ndarray:
 def group_likeness(
     data: PooledRows, groups: np.ndarray, level: float, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Groups (T,) of which those are joined that are alike; correlations (T, T) of the tasks' functions; intervals.
+    """Return the groups (T,) after joining similar ones, the correlations (T, T) of task functions, and intervals.
 
-    There is one value for each pair of groups, over the rows of all tasks; intervals (T, T, 2) are by the jackknife
-    over parts of every task's rows.
+    Each pair of groups has one value, over the rows of all tasks. Intervals (T, T, 2) come from a jackknife over parts
+    of the rows of every task.
     """
     values, parts = _group_correlations(data, groups), _parts(data, rng)
     kept = [np.flatnonzero(parts != part) for part in range(PARTS)]
@@ -182,7 +183,7 @@ def group_likeness(
     ends = [np.where(known, values - reach, -1.0), np.where(known, values, 0.0), np.where(known, values + reach, 1.0)]
     found = np.clip(ends, -1.0, 1.0)
     _, joined = connected_components(found[1] > ALIKE, directed=False)
-    # The value of groups that are joined is the mean over theirs.
+    # Joined groups get the mean of their values.
     share = (joined[:, None] == np.arange(joined.max() + 1)) / np.bincount(joined)
     low, likeness, high = (share.T @ found @ share)[:, joined[groups]][:, :, joined[groups]]
     own = np.arange(len(groups))
@@ -191,9 +192,9 @@ def group_likeness(
 
 
 def _parts(data: PooledRows, rng: np.random.RandomState) -> np.ndarray:
-    """The part (n,) that each entry belongs to; rows of X stay together, and no task loses all of its entries."""
+    """Return the jackknife part (n,) of each entry; rows of X stay together, and no task loses all its entries."""
     used, first = np.unique(data.rows, return_index=True)
-    # Counted off task by task, so that every part has its share of each task.
+    # Assigned in turn task by task, so that every part has its share of each task.
     order = np.lexsort((rng.permutation(len(used)), data.codes[first]))
     labels = np.empty(data.rows.max() + 1, dtype=np.intp)
     labels[used[order]] = np.arange(len(used)) % PARTS
@@ -205,10 +206,10 @@ def _parts(data: PooledRows, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
-    """Correlations (G, G) of the functions of groups; within a group, that of two of its tasks. NaN: no variance.
+    """Return the correlations (G, G) of group functions; the diagonal is for two tasks of a group. NaN: no variance.
 
-    From products of the common function and of deviations from it, without those of a row with itself: noise neither
-    adds to the variance of a function nor lowers correlations where rows are few.
+    Products of a row with itself are left out, so that noise neither adds to the variance of a function nor lowers the
+    correlations of tasks with few rows.
     """
     fit = CommonFit(data, offsets=True)
     features = even_features(fit.design, LIKENESS_FLOOR)
@@ -226,7 +227,7 @@ def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
     share = np.outer(weights.sum(axis=0), weights.sum(axis=0)) - np.diag(np.square(weights).sum(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         covariance = np.where(share > 1e-12, total / share, np.nan)
-        # A group of one task has no pair of its own.
+        # A group with one task has no pair of tasks.
         single = np.flatnonzero(np.bincount(groups) == 1)
         covariance[single, single] = own[single]
         variance = np.where(own > 0, own, np.nan)

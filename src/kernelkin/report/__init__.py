@@ -1,4 +1,4 @@
-"""Reports on fitted models: one page for notebooks and files."""
+"""Reports on fitted models, as an HTML page for notebooks and files."""
 
 from .report import Report, report_of_files, report_of_fit
 

@@ -1,4 +1,4 @@
-"""The content of a report as plain lists and numbers; the page draws it."""
+"""The content of a report as plain lists and numbers, for the HTML page."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from ..facts import changed_parameters, relative_gap
 from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
-from ..relations import SharingReport, TaskRelations
+from ..relations.analysis import TaskRelations
 from ..relations.scores import LEVEL
-from ..storage import SavedModel
+from ..relations.sharing import SharingReport
+from ..storage.model_files import SavedModel
 from .effects import drivers_content
 from .evaluation import number, numbers, table
 
-# With more groups, a heatmap of all pairs is neither readable nor small.
+# With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
-# Kernel weights of this many tasks are in the page, at most.
+# Maximum number of tasks whose kernel weights are shown.
 MOST_TASKS = 1000
 
 
 def model_content(
     saved: SavedModel, evaluation: dict[str, Any] | None, *, name: str, title: str | None, file: str
 ) -> dict[str, Any]:
-    """Everything that the page shows of one model; None for parts that do not apply to it."""
+    """Return everything that the page shows about one model; None for parts that do not apply."""
     model = saved.model
     tasks = [str(task) for task in model.tasks_.tolist()]
     return {
@@ -89,7 +90,7 @@ def _task_rows(saved: SavedModel) -> list[int | None] | None:
 
 
 def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
-    """The evaluation with its tasks in the order of the model's; tasks that were not tested have no score."""
+    """Return the evaluation with tasks in the order of the model; tasks that were not tested have no score."""
     if evaluation["tasks"] == tasks:
         return evaluation
     place = {task: t for t, task in enumerate(evaluation["tasks"])}
@@ -106,7 +107,7 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
 
 
 def _comparison(saved: SavedModel) -> dict[str, Any] | None:
-    """The models that `sharing_report` compared: their scores, the larger the better, and what the model gains."""
+    """Return the models compared by `sharing_report`, with scores (larger is better) and the gains of the model."""
     if "comparisons" not in saved.about.get("sharing", {}):
         return None
     report = SharingReport.from_dict(saved.about["sharing"])
@@ -139,7 +140,7 @@ def _comparison(saved: SavedModel) -> dict[str, Any] | None:
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:
-    """The shares of the kernels in each task, or of groups of kernels if there are many."""
+    """Return the shares of the kernels in each task, or of groups of kernels if there are many."""
     if not hasattr(model, "kernel_weights_") or len(model.tasks_) > MOST_TASKS:
         return None
     weights, names = np.asarray(model.kernel_weights_, dtype=np.float64), np.asarray(model.kernel_names_)
@@ -161,7 +162,7 @@ def _kernels(model: Any) -> dict[str, Any] | None:
 
 
 def _relation(saved: SavedModel) -> dict[str, Any] | None:
-    """What the test of the tasks' relations found when the model was fitted; without a test nothing is claimed."""
+    """Return the result of the test of task relations from the fit, or None if there was no test."""
     T = len(saved.model.tasks_)
     if T < 2:
         return None
@@ -182,7 +183,7 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
 
 
 def _parts(model: Any) -> dict[str, Any] | None:
-    """The share of the common parts and of the own part in each task."""
+    """Return the share of the common parts and of the own part in each task."""
     couplings, shares = getattr(model, "couplings_", ()), getattr(model, "part_shares_", None)
     if not couplings or shares is None:
         return None
@@ -191,7 +192,7 @@ def _parts(model: Any) -> dict[str, Any] | None:
 
 
 def _fit(model: Any) -> dict[str, Any] | None:
-    """How the fit went: certificates of models of the paper, members and explanation of an average of mixed models."""
+    """Return details of the fit: certificates for models of the paper, members and explanation for Kin."""
     relative = relative_gap(model)
     if hasattr(model, "members_"):
         members = [[member["name"], number(member["error"]), number(member["weight"])] for member in model.members_]
@@ -203,7 +204,7 @@ def _fit(model: Any) -> dict[str, Any] | None:
         "objective": number(model.objective_),
         "gap": number(max(model.duality_gap_, 0.0)),
         "relative": number(relative),
-        # Whether the gap is for a problem in which kernel weights, with a penalty of their own, are variables.
+        # Whether the gap is for a problem that also optimises the kernel weights.
         "weights": "mu" in parameters and not parameters.isdisjoint(["p", "evenness"]),
         "tol": number(getattr(model, "tol", np.nan)),
         "history": numbers(getattr(model, "history_", {}).get("relative_gap", [])),

@@ -1,4 +1,4 @@
-"""What drives predictions: how they change with one column while the others stay as they are."""
+"""Effects of columns: how predictions change with one column while the others stay fixed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import Queries
-from ..storage import SavedModel
+from ..data.forms import Queries
+from ..storage.model_files import SavedModel
 from ..tables.columns import RARE, Column
-from ..uncertainty import class_probabilities
+from ..uncertainty.estimate import class_probabilities
 from .evaluation import number, numbers
 
-# Rows that effects are computed over, columns whose effect is drawn, and rows that are used to choose these columns.
+# Numbers of rows used to compute effects, of columns to draw, and of rows used to choose these columns.
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
-# Values of a column of numbers that effects are computed at, and the part of its range that they cover.
+# Number of values of a numeric column at which effects are computed, and the part of its range that they cover.
 N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
 
 
 def drivers_content(saved: SavedModel) -> dict[str, Any]:
-    """Shares of columns in what a model explains, and the effects of columns, or why there are none."""
+    """Return the share of each column in the explained variance, and the effects of columns or why there are none."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "fixed": []}
@@ -43,14 +43,14 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:
-    """What the values are."""
+    """Return the name of the predicted quantity."""
     if is_classifier(model):
         return f"probability of {model.classes_[1]}"
     return saved.schema.target if saved.schema is not None and saved.schema.task else "prediction"
 
 
 def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs: list[Input]) -> list[dict[str, Any]]:
-    """The effect of the columns that change predictions of rows X (n, d) of tasks (n,) most, the largest first."""
+    """Return the largest effects of columns on predictions for rows X (n, d) of tasks (n,), in descending order."""
     if len(inputs) > MAX_COLUMNS:
         few, few_codes = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
         changes = []
@@ -69,7 +69,7 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
 
 
 def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
-    """The mean of curves (n, V), an interval for it, and where the curves of most rows are around their own level."""
+    """Return the mean of curves (n, V), an interval for it, and the range of most curves around their own means."""
     mean = curves.mean(axis=0)
     level = curves.mean(axis=1, keepdims=True)
     low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
@@ -90,7 +90,7 @@ def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict
 
 
 def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Predictions (q,) for encoded rows in the units of the table; of two classes, the probability of the second."""
+    """Return predictions (q,) for encoded rows in the units of the table; for two classes, P(second class)."""
     model, schema = getattr(saved.model, "best_estimator_", saved.model), saved.schema
     if is_classifier(model):
         of_kin = not hasattr(model, "uncertainty_")
@@ -105,7 +105,7 @@ def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray
 
 
 def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return encoded rows (n, d) and their tasks (n,): of the training data, or those that the functions are over."""
+    """Return encoded rows (n, d) and their tasks (n,), from the training data or the stored functions."""
     found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
     T, rng = len(model.tasks_), np.random.default_rng(0)
     if found is not None:
@@ -123,7 +123,7 @@ def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _spread_over_tasks(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions of at most MAX_ROWS rows: one of each task, then a second, and so on."""
+    """Return the positions of at most MAX_ROWS rows: one from each task, then a second, and so on."""
     order = rng.permutation(len(codes))
     turn = np.empty(len(codes), dtype=np.intp)
     for t in np.unique(codes).tolist():
@@ -138,9 +138,9 @@ class Input:
 
     Attributes
     ----------
-    name, unit : of the column.
-    positions : the features that depend on it.
-    labels : of the values: numbers in the units of the column, or texts.
+    name, unit : name and unit of the column.
+    positions : the features that depend on the column.
+    labels : labels of the values: numbers in the units of the column, or texts.
     features : (V, len(positions)) the features at each value.
     is_number : whether values between those listed make sense.
     """
@@ -158,7 +158,7 @@ class Input:
         return 0, len(self.labels) // 2, len(self.labels) - 1
 
     def set(self, X: np.ndarray, value: int) -> np.ndarray:
-        """Rows (n, d) with this column at one of its values, by position."""
+        """Return rows (n, d) with this column set to the value at this position."""
         out = X.copy()
         out[:, self.positions] = self.features[value]
         return out
@@ -179,7 +179,7 @@ def read_inputs(saved: SavedModel, rows: np.ndarray) -> tuple[list[Input], list[
 
 
 def _feature_names(model: Any, n_features: int) -> list[str]:
-    """The names of the columns of X, without the one that names tasks."""
+    """Return the names of the columns of X, without the task column."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     column = getattr(model, "task_column", None)
     if column is not None and names:
@@ -190,7 +190,7 @@ def _feature_names(model: Any, n_features: int) -> list[str]:
 def _number_input(
     name: str, unit: str, positions: Sequence[int], values: np.ndarray, mean: float, scale: float
 ) -> Input:
-    """A column of numbers; of few distinct values, all of them, otherwise steps over most of its range."""
+    """Return the input for a numeric column: all distinct values if few, otherwise steps over most of its range."""
     distinct = np.unique(values)
     low, high = np.quantile(values, RANGE)
     steps = distinct if len(distinct) <= N_VALUES or low == high else np.linspace(low, high, N_VALUES)
@@ -201,7 +201,7 @@ def _number_input(
 
 
 def _table_input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
-    """A column of an encoded table."""
+    """Return the input for a column of an encoded table."""
     if column.kind == "number":
         return _number_input(column.name, column.unit, positions, rows[:, positions[0]], column.mean, column.scale)
     if column.kind == "boolean":

@@ -1,4 +1,4 @@
-"""How well held-out rows are predicted: scores with intervals, and the rows that the page draws."""
+"""Evaluation on held-out rows: scores with intervals, and the rows that the page draws."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from .held_out import COVERAGE, HeldOutRows
 
 SCORES = {"r2": "R²", "accuracy": "accuracy", "roc_auc": "AUC"}
-# Below this share of the rarer of two classes, accuracy says little.
+# If the rarer of two classes has less than this share, accuracy is not informative.
 RARE = 0.2
 N_BINS = 10
-# Rows that the page draws, of all tasks at most and of one at least.
+# Number of rows that the page draws: maximum in total, and minimum per task.
 MAX_ROWS, LEAST_ROWS = 4000, 8
 LEVEL, BOOTSTRAP = 0.95, 300
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-# Test rows of a task whose score is shown: those of fewer rows are noise.
+# Minimum number of test rows for a task score to be shown; scores of fewer rows are mostly noise.
 MIN_ROWS = 5
 
 
 def evaluation_content(rows: HeldOutRows, metric: str | None = None) -> dict[str, Any]:
-    """Scores of all tasks, and what the pictures of predictions are drawn from."""
+    """Return the scores of all tasks, and the data for the plots of predictions."""
     metric = metric if metric in SCORES else _default_metric(rows)
     found = {
         "metric": metric,
@@ -44,7 +44,7 @@ def _default_metric(rows: HeldOutRows) -> str:
 
 
 def _sample(rows: HeldOutRows) -> dict[str, Any]:
-    """Some rows of every task; where there are few, all."""
+    """Return a sample of rows of every task, or all rows if there are few."""
     parts = _of_tasks(rows)
     quota = max(LEAST_ROWS, MAX_ROWS // max(len(parts), 1)) if len(rows.y) > MAX_ROWS else len(rows.y)
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
 
 
 def _of_tasks(rows: HeldOutRows) -> list[np.ndarray]:
-    """The positions of the rows of each task, which are next to each other."""
+    """Return the positions of the rows of each task; rows are sorted by task."""
     counts = np.bincount(rows.codes, minlength=len(rows.tasks))
     return np.split(np.arange(len(rows.y)), np.cumsum(counts)[:-1])
 
@@ -71,7 +71,7 @@ def _task_means(rows: HeldOutRows, values: np.ndarray) -> list[float | None]:
 
 
 def _regression(rows: HeldOutRows) -> dict[str, Any]:
-    """Errors in the units of the target, and how often intervals contain it."""
+    """Return errors in the units of the target, and the coverage of intervals."""
     assert rows.ends is not None
     errors, inside = np.abs(rows.y - rows.predicted), (rows.ends[:, 0] <= rows.y) & (rows.y <= rows.ends[:, 1])
     return {
@@ -89,7 +89,7 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
     actual, predicted = (np.searchsorted(rows.classes, part) for part in (rows.y, rows.predicted))
     confusion = np.zeros((len(rows.classes),) * 2, dtype=np.intp)
     np.add.at(confusion, (actual, predicted), 1)
-    # Of two classes, the bins are those of the second.
+    # For two classes, the bins are for the second class.
     used = slice(1, None) if len(rows.classes) == 2 else slice(None)
     happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
     stated = rows.probabilities[:, used].ravel()
@@ -103,7 +103,7 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
 
 
 def score_content(rows: HeldOutRows, metric: str) -> dict[str, Any]:
-    """The score of each task, of their mean, and of all rows together, with intervals by drawing rows again."""
+    """Return the score of each task, their mean, and the score of all rows, with bootstrap intervals."""
     T, rng = len(rows.tasks), np.random.default_rng(0)
     score, drawn = np.full(T, np.nan), np.full((BOOTSTRAP, T), np.nan)
     values = rows.values if metric == "roc_auc" else rows.predicted
@@ -133,7 +133,7 @@ def score_content(rows: HeldOutRows, metric: str) -> dict[str, Any]:
 
 
 def is_usable(y: np.ndarray, metric: str) -> bool:
-    """Whether the score of a task with these targets says anything."""
+    """Return whether the score of a task with these targets is meaningful."""
     if len(y) < MIN_ROWS:
         return False
     if metric == "roc_auc":
@@ -143,21 +143,21 @@ def is_usable(y: np.ndarray, metric: str) -> bool:
 
 
 def _losses(y: np.ndarray, predicted: np.ndarray, metric: str) -> tuple[np.ndarray, float]:
-    """What each row lacks (n,), and the mean that it would lack with a score of zero."""
+    """Return the loss of each row (n,), and the mean loss that corresponds to a score of zero."""
     if metric == "accuracy":
         return (y != predicted).astype(np.float64), 1.0
     return (y - predicted) ** 2, float(y.var())
 
 
 def _share(y: np.ndarray, predicted: np.ndarray, metric: str, rng: np.random.Generator) -> tuple[float, np.ndarray]:
-    """R^2 or accuracy, and draws of it (BOOTSTRAP,); the variance that R^2 is relative to stays that of all rows."""
+    """Return R^2 or accuracy, and bootstrap draws (BOOTSTRAP,); R^2 always uses the variance of all rows."""
     lost, unit = _losses(y, predicted, metric)
     draws = rng.integers(len(lost), size=(BOOTSTRAP, len(lost)))
     return 1.0 - float(lost.mean()) / unit, 1.0 - lost[draws].mean(axis=1) / unit
 
 
 def _auc(y: np.ndarray, values: np.ndarray, metric: str, rng: np.random.Generator) -> tuple[float, np.ndarray]:
-    """The area under the ROC curve, and draws of it with the rows of each class drawn again."""
+    """Return the area under the ROC curve, and bootstrap draws within each class."""
     second = y == np.unique(y)[-1]
     above, below = values[second], values[~second]
     wins = (above[:, np.newaxis] > below) + 0.5 * (above[:, np.newaxis] == below)
@@ -166,7 +166,7 @@ def _auc(y: np.ndarray, values: np.ndarray, metric: str, rng: np.random.Generato
 
 
 def _pooled(rows: HeldOutRows, metric: str, rng: np.random.Generator) -> list[float | None] | None:
-    """Accuracy, or the share of the variance within tasks that is predicted, of the rows of all tasks together."""
+    """Return the accuracy, or the predicted share of the variance within tasks, over the rows of all tasks."""
     parts = [(*_losses(rows.y[part], rows.predicted[part], metric), len(part)) for part in _of_tasks(rows) if len(part)]
     lost = np.concatenate([part for part, _, _ in parts])
     unit = sum(unit * n for _, unit, n in parts) / len(lost)
@@ -177,7 +177,7 @@ def _pooled(rows: HeldOutRows, metric: str, rng: np.random.Generator) -> list[fl
 
 
 def number(value: Any) -> float | None:
-    """A number to six digits; None if it is not finite.
+    """Return a number rounded to six digits, or None if it is not finite.
 
     >>> number(1 / 3), number(float("nan"))
     (0.333333, None)
@@ -186,10 +186,10 @@ def number(value: Any) -> float | None:
 
 
 def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Numbers to six digits; None for those that are not finite."""
+    """Return numbers rounded to six digits, None for those that are not finite."""
     return [number(value) for value in values]
 
 
 def table(values: np.ndarray) -> list[list[float]]:
-    """Values (n, m) to three decimals."""
+    """Return values (n, m) rounded to three decimals."""
     return [[float(value) for value in row] for row in np.round(values, 3) + 0.0]

@@ -1,4 +1,4 @@
-"""Predictions for rows that a model was not fitted to: where they come from."""
+"""Predictions for rows that a model was not fitted to, from folds, tables or arrays."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data import as_array, listing, missing, plain, read_rows, split_task_columns
+from ..data.arrays import as_array, listing, missing, plain
+from ..data.checks import read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
-from ..storage import SavedModel
-from ..tables import TableSchema
+from ..storage.model_files import SavedModel
+from ..tables.schema import TableSchema
 
 COVERAGE = 0.9
 
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Targets and predictions in the units of the user; on wide data each known target counts as a row.
+    """Targets and predictions in their original units; on wide data each known target counts as a row.
 
     Attributes
     ----------
@@ -26,10 +27,10 @@ class HeldOutRows:
     codes : (n,) the task of each row, in ascending order.
     y, predicted : (n,) numbers or classes.
     ends : (n, 2) intervals of coverage `COVERAGE`; None for classes.
-    values : (n,) what ranks two classes; None for numbers, and where there are more classes.
+    values : (n,) scores that rank two classes; None for numbers and for more classes.
     probabilities : (n, C), in the order of `classes`; None for numbers.
     classes : (C,) labels; None for numbers.
-    source : where the rows come from, as a sentence.
+    source : description of where the rows come from.
     """
 
     tasks: np.ndarray
@@ -44,27 +45,27 @@ class HeldOutRows:
 
     @classmethod
     def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any = None, **arrays: Any) -> Self:
-        """Put the rows in the order of their tasks."""
+        """Return the rows sorted by task."""
         order = np.argsort(codes, kind="stable")
         sorted_arrays: dict[str, Any] = {k: None if array is None else array[order] for k, array in arrays.items()}
         return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, **sorted_arrays)
 
 
 def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOutRows | None:
-    """Return a fitted model's values at its training rows as they are without them; None for a model from a file.
+    """Return out-of-sample predictions of a fitted model for its training rows; None for a model from a file.
 
-    With a schema, they are in the units of its table.
+    With a schema, values are in the units of its table.
     """
     model = getattr(model, "best_estimator_", model)
     if hasattr(model, "held_out_"):
         codes, arrays = _rows_of_kin(model)
-        source = "training rows, each predicted by a fit that had not seen it"
+        source = "training rows, each predicted by a fit without it"
     else:
         found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
         if found is None:
             return None
         codes, arrays = _rows_of_folds(model, *found)
-        source = "training rows, each predicted by a fit that had not seen it; parameters had"
+        source = "training rows, each predicted by a fit without it; parameters were chosen with all rows"
     if schema is not None and not is_classifier(model):
         means, scales = (
             np.broadcast_to(part, len(model.tasks_))[codes] for part in (schema.target_means, schema.target_scales)
@@ -74,7 +75,7 @@ def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOut
 
 
 def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.ndarray, dict[str, Any]]:
-    """Tasks and arrays of the training rows of a model of the paper, from values (n_t, m_t) of each task."""
+    """Return tasks and arrays of the training rows of a model of the paper, from values (n_t, m_t) of each task."""
     known = [np.isfinite(values).all(axis=1) for values in held]
     codes = np.repeat(np.arange(len(held)), [k.sum() for k in known])
     y = np.concatenate([part[k] for part, k in zip(data.y, known, strict=True)])
@@ -94,7 +95,7 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
 
 
 def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
-    """Tasks and arrays of the training rows of a mixed model."""
+    """Return tasks and arrays of the training rows of a mixed model."""
     held, functions = model.held_out_, model.functions_
     known = np.isfinite(held.values).reshape(len(held.y), -1).all(axis=1)
     y, values = held.y[known], held.values[known]
@@ -111,7 +112,7 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
-    """Predict the rows of a labelled table, by a model that knows the schema of such tables."""
+    """Predict the rows of a labelled table with a model that has a table schema."""
     schema = saved.schema
     assert schema is not None
     y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.tasks(frame)
@@ -119,7 +120,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> HeldOutRows:
 
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldOutRows:
-    """Predict labelled rows; X, y and tasks are those of `score`."""
+    """Predict labelled rows; X, y and tasks are as for `score`."""
     column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
     labels: np.ndarray | None
     if tasks is None and column is not None:
@@ -135,7 +136,7 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> HeldO
 def _predicted(
     saved: SavedModel, given: Any, y: np.ndarray, tasks: Any, source: str, options: dict[str, Any], X: Any
 ) -> HeldOutRows:
-    """Predict rows: `given` is what the saved model takes, X what its estimator takes."""
+    """Predict rows: `given` is the input of the saved model, X that of its estimator."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     wide = model.data_form_ == "wide"
     rows, codes = _entries(model, y[:, np.newaxis] if wide and y.ndim == 1 else y, tasks)
@@ -156,10 +157,10 @@ def _predicted(
 
 
 def _entries(model: Any, y: np.ndarray, tasks: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that count, and the task of each; on wide data the known targets (n, T)."""
+    """Return the labelled rows and the task of each; on wide data, the known targets (n, T)."""
     if model.data_form_ == "wide":
         if y.shape[1] != len(model.tasks_):
-            raise ValueError(f"y has {y.shape[1]} columns, and the model has {len(model.tasks_)} tasks")
+            raise ValueError(f"y has {y.shape[1]} columns, but the model has {len(model.tasks_)} tasks")
         rows, codes = np.nonzero(~missing(y))
         return rows, codes
     if tasks is None:

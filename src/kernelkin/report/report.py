@@ -1,4 +1,4 @@
-"""`Report`: what a fitted model predicts and how well, as one page that needs no network."""
+"""`Report`: an HTML page, usable offline, on what a fitted model predicts and how well."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import __version__
-from ..data import listing
+from ..data.arrays import listing
 from ..files import write_whole
-from ..relations import SharingReport, TaskRelations
-from ..storage import SavedModel
+from ..relations.analysis import TaskRelations
+from ..relations.sharing import SharingReport
+from ..storage.model_files import SavedModel
 from .content import model_content
 from .evaluation import evaluation_content
 from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
@@ -34,14 +35,15 @@ NOTEBOOK_HEIGHT = 860
 class Report:
     """A report on one fitted model, or on two side by side.
 
-    Estimators make it by `report()`. A notebook shows it; `save` writes one HTML file that needs no network.
+    The method `report()` of estimators returns one. A notebook displays it; `save` writes an HTML file that works
+    offline.
 
     Parameters
     ----------
     title : str
         The headline.
     models : list of dict
-        What is shown of each model, as plain lists, numbers and texts.
+        The content shown for each model, as plain lists, numbers and texts.
 
     Examples
     --------
@@ -76,12 +78,12 @@ class Report:
         return html
 
     def save(self, path: str | os.PathLike[str]) -> Self:
-        """Write the page to a file, whole or not at all.
+        """Write the page to a file. An interrupted write leaves no partial file.
 
         Parameters
         ----------
         path : str or path
-            The file; ".html" is a good ending.
+            The file, usually with the ending ".html".
 
         Returns
         -------
@@ -126,14 +128,14 @@ def report_of_fit(
 
 def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
     if X is not None and y is not None:
-        return rows_of_arrays(model, X, y, tasks, "rows that were passed to the report")
+        return rows_of_arrays(model, X, y, tasks, "rows passed to the report")
     if X is not None or y is not None or tasks is not None:
         raise ValueError("a report on given rows needs both X and y, and tasks as for predict")
     rows = out_of_sample_rows(model)
     if rows is None:
         raise ValueError(
             f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
-            "rows with targets that it was not fitted to, as report(X=..., y=..., tasks=...)"
+            "labelled rows that it was not fitted to, as report(X=..., y=..., tasks=...)"
         )
     return rows
 
@@ -146,12 +148,12 @@ def report_of_files(
     Parameters
     ----------
     models : SavedModel or fitted estimators
-        What `load_model` gives.
-    names : their files
+        The results of `load_model`, or estimators.
+    names : file names of the models
     test : DataFrame, optional
-        A labelled table, in place of the rows that were held out when a model was saved.
+        A labelled table to use instead of the rows that were held out when a model was saved.
     title : str, optional
-        The headline; by default the target and the task.
+        The title; by default the target and the task.
     """
     found = [_as_saved(model) for model in models]
     _check_same_problem(found, names)
@@ -163,9 +165,9 @@ def report_of_files(
 
 
 def _evaluation(saved: SavedModel, test: Any) -> dict[str, Any] | None:
-    """How well a saved model predicts: on a table, or as stored with it, or None."""
+    """Return the evaluation of a saved model: on a table, or as stored with it, or None."""
     if test is not None:
-        return evaluation_content(rows_of_table(saved, test, "a labelled table that was given for this report"))
+        return evaluation_content(rows_of_table(saved, test, "a labelled table passed to this report"))
     stored = saved.about.get("evaluation", {}).get("report")
     if stored is not None:
         return stored
@@ -184,13 +186,13 @@ def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> N
 
 
 def _as_saved(model: Any) -> SavedModel:
-    """A saved model; an estimator becomes one without a schema."""
+    """Return a saved model; an estimator is wrapped in one without a schema."""
     from sklearn.base import BaseEstimator
     from sklearn.utils.validation import check_is_fitted
 
     saved = model if isinstance(model, SavedModel) else SavedModel(model, version=__version__)
     if not isinstance(saved.model, BaseEstimator):
-        raise TypeError(f"a report needs a fitted model or what load_model gives, not {type(saved.model).__name__}")
+        raise TypeError(f"a report needs a fitted model or the result of load_model, not {type(saved.model).__name__}")
     check_is_fitted(saved.model)
     if not hasattr(saved.model, "tasks_"):
         raise TypeError(f"a report needs a model of kernelkin, not {type(saved.model).__name__}")
@@ -198,17 +200,17 @@ def _as_saved(model: Any) -> SavedModel:
 
 
 def _json(content: dict[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot close the script element that contains it."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 @lru_cache(maxsize=1)
 def vega_script() -> str:
-    """Return Vega-Lite and what it needs as one script, which defines `vegaEmbed`, with its licence in front.
+    """Return one script with Vega-Lite and its dependencies, which defines `vegaEmbed`, preceded by its licence.
 
-    The script is made by vl-convert-python, which carries the JavaScript of Vega, Vega-Lite and Vega-Embed (BSD
-    3-Clause). Making it takes seconds, so it is kept in the user's cache folder.
+    The script comes from vl-convert-python, which includes Vega, Vega-Lite and Vega-Embed (BSD 3-Clause). Bundling it
+    takes seconds, so it is stored in the user's cache folder.
     """
     try:
         import vl_convert
@@ -220,7 +222,7 @@ def vega_script() -> str:
             return text
     licence = files(__package__).joinpath("page", "vega-licence.txt").read_text(encoding="utf-8")
     script = f"/* {licence}*/\n" + vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # Inside a page, nothing in it may end the script element.
+    # The script must not close the script element that contains it.
     script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +231,7 @@ def vega_script() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the user for files that can be made again."""
+    """Return the user's cache folder."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "kernelkin"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelkin"

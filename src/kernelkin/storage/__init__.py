@@ -1,4 +1,4 @@
-"""Files: saved models, folders of finished results, and writing that leaves no half-written file."""
+"""Saved models: write them to files and load them."""
 
 from .model_files import SavedModel, load_model, save_model
 

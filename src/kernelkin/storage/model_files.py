@@ -1,4 +1,4 @@
-"""Saved models: one line of text, then JSON, then the bytes of arrays. Nothing is compressed, and no code is in it."""
+"""Saved models: one line of text, then JSON, then the bytes of arrays, without compression and without code."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import listing
+from ..data.arrays import listing
 from ..exceptions import ModelFileError
 from ..files import write_whole
-from ..tables import TableSchema
+from ..tables.schema import TableSchema
 from .values import ValueFault, dump, load
 
 if TYPE_CHECKING:
-    from ..report import Report
+    from ..report.report import Report
 
-# The version of the layout of a file: raised whenever other readers would misread it.
+# The version of the file format, raised when older readers could misread a file.
 FORMAT = 1
 _FIRST_LINE = "kernelkin model, format {}, kernelkin {}, {} bytes of JSON, {} of arrays, sha256 {}\n"
 _PATTERN = re.compile(
@@ -39,17 +39,17 @@ class SavedModel:
     Parameters
     ----------
     model : fitted estimator
-        What was saved.
+        The saved estimator.
     schema : TableSchema, optional
-        The table it was fitted on; None where it was saved without.
+        The schema of the table it was fitted on; None if it was saved without one.
     version : str
         The version of kernelkin that saved it.
     about : dict
-        Whatever else was saved with it, such as the scores that `kernelkin fit` measured.
+        Other information saved with it, such as the scores from `kernelkin fit`.
 
     Examples
     --------
-    What `load_model` returns. With the schema of a table it predicts tables:
+    `load_model` returns one. With the schema of a table, it predicts tables:
 
     >>> import pandas as pd
     >>> from kernelkin import AverageRegressor
@@ -68,21 +68,21 @@ class SavedModel:
     about: dict[str, Any] = field(default_factory=dict)
 
     def predict(self, X: Any, **options: Any) -> np.ndarray:
-        """Predict as the model was fitted: rows of a table if it has a schema, else whatever the estimator takes.
+        """Predict rows of a table if the model has a schema, otherwise input for the estimator.
 
         Parameters
         ----------
         X : DataFrame of pandas, polars or Arrow, dict of columns, or array-like of shape (n, d)
-            With a schema, a table with the columns of the training data in any order: it is encoded as for training,
-            the tasks are read from its column, and predictions are in the units of the target. A text that training
-            did not have counts as none of the known ones; a missing column is an error that names it. Without a
-            schema, what `model.predict` takes.
+            With a schema, a table with the columns of the training data in any order. It is encoded as in training,
+            the tasks are read from their column, and predictions are in the units of the target. Texts that were not
+            in training are encoded as none of the known texts; a missing column raises an error. Without a schema, X
+            is as for `model.predict`.
         **options
-            Those of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
+            Options of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
 
         Returns
         -------
-        array of shape (n,), or (n, T) where the tasks share their rows
+        array of shape (n,), or (n, T) if the tasks share their rows
         """
         predicted = self._call("predict", X, options)
         return predicted if self.schema is None else self.schema.restore(predicted)
@@ -93,11 +93,11 @@ class SavedModel:
         Parameters
         ----------
         X : as for `predict`
-        **options : those of the estimator's `predict_proba`
+        **options : options of the estimator's `predict_proba`
 
         Returns
         -------
-        array of shape (n, n_classes), or (n, T, n_classes) where the tasks share their rows
+        array of shape (n, n_classes), or (n, T, n_classes) if the tasks share their rows
         """
         if not hasattr(self.model, "predict_proba"):
             raise ValueError(f"{type(self.model).__name__} predicts numbers: it has intervals, not probabilities")
@@ -112,11 +112,11 @@ class SavedModel:
         ----------
         X : as for `predict`
         coverage : float in (0, 1), default 0.9
-        **options : those of the estimator's `predict_interval`
+        **options : options of the estimator's `predict_interval`
 
         Returns
         -------
-        array of shape (n, 2), or (n, T, 2) where the tasks share their rows
+        array of shape (n, 2), or (n, T, 2) if the tasks share their rows
         """
         if not hasattr(self.model, "predict_interval"):
             raise ValueError(f"{type(self.model).__name__} predicts classes: it has probabilities, not intervals")
@@ -133,21 +133,21 @@ class SavedModel:
         path : str or path, optional
             Also write the report to this HTML file. The file works offline.
         table : DataFrame, optional
-            A labelled table to test on, in place of the rows that `kernelkin fit` held out; needs a schema.
+            A labelled table to test on, instead of the rows that `kernelkin fit` held out; needs a schema.
 
         Returns
         -------
         report : Report
             Displayed by notebooks.
         """
-        # Reports look at saved models, so that they cannot be imported first.
-        from ..report import report_of_files
+        # Imported here because reports import saved models.
+        from ..report.report import report_of_files
 
         report = report_of_files([self], test=table)
         return report if path is None else report.save(path)
 
     def _call(self, method: str, X: Any, options: dict[str, Any]) -> np.ndarray:
-        """Call a method of the model on rows of a table, or on what the model takes."""
+        """Call a method of the model on rows of a table, or on input for the estimator."""
         if self.schema is None:
             return getattr(self.model, method)(X, **options)
         if not (hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)):
@@ -166,16 +166,16 @@ class SavedModel:
 def save_model(
     model: Any, path: str | os.PathLike[str], *, schema: TableSchema | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Save a fitted model; the file is written whole or not at all.
+    """Save a fitted model to a file. An interrupted write leaves no partial file.
 
     Parameters
     ----------
     model : fitted estimator of this library
-    path : where to; ".kin" is a good ending.
+    path : the file, usually with the ending ".kin"
     schema : TableSchema, optional
-        The table it was fitted on, so that it can predict other tables.
+        The schema of the table it was fitted on, so that it can predict other tables.
     about : dict, optional
-        What else to keep with it: numbers, texts, arrays, and lists and dicts of these.
+        Other information to save with it: numbers, texts, arrays, and lists and dicts of these.
 
     Examples
     --------
@@ -197,14 +197,14 @@ def save_model(
         load(*parts)
     except ValueFault as error:
         raise ValueError(
-            f"this model cannot be saved: {str(error).replace('[0]', 'model', 1)}. A file holds kernels of this "
-            "library and those that scikit-learn has a name for, but no functions or classes of your own"
+            f"this model cannot be saved: {str(error).replace('[0]', 'model', 1)}. A file can hold kernels of this "
+            "library and named kernels of scikit-learn, but no functions or classes of your own"
         ) from error
     write_whole(path, seal(*parts))
 
 
 def seal(text: bytes, arrays: bytes) -> bytes:
-    """The content of a file with this JSON and these arrays. The checksum detects damage, not malice."""
+    """Return the content of a file with this JSON and these arrays. The checksum detects damage, not tampering."""
     digest = hashlib.sha256(text + arrays).hexdigest()
     return _FIRST_LINE.format(FORMAT, _version(), len(text), len(arrays), digest).encode() + text + arrays
 
@@ -216,12 +216,12 @@ def _version() -> str:
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
-    """Load a model that `save_model` wrote.
+    """Load a model written by `save_model`.
 
-    A file holds numbers, texts and arrays, and objects of the classes of this library that consist of these. It cannot
-    have code executed, and memory is bounded by its size. Files that were cut short, changed, or saved in another
-    format are refused, and so are values that no model has. This does not make the model itself trustworthy: whoever
-    wrote the file decides what it predicts.
+    A file holds numbers, texts, arrays, and objects of this library's classes made of these. Loading it cannot execute
+    code, and memory use is bounded by its size. Files that are truncated, changed, or saved in another format are
+    refused, and so are values that no model has. The model itself is only as trustworthy as its source: whoever wrote
+    the file decides what it predicts.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     """
     with open(path, "rb") as file:
         first = _PATTERN.fullmatch(file.readline(_LONGEST_LINE).decode("ascii", "replace"))
-        # Read on only if it begins like a model: /dev/zero has no end.
+        # Read on only if the first line is that of a model: /dev/zero has no end.
         content = file.read() if first else b""
     if first is None:
         raise ModelFileError(f"{path} is not a saved model")
@@ -258,10 +258,10 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
             f"format {FORMAT}: load it with kernelkin {version}, or fit the model again"
         )
     if len(content) != int(n_text) + int(n_arrays):
-        raise ModelFileError(f"{path} was cut short or damaged: it has {len(content)} bytes after its first line")
+        raise ModelFileError(f"{path} is truncated or damaged: it has {len(content)} bytes after its first line")
     if hashlib.sha256(content).hexdigest() != digest:
         raise ModelFileError(
-            f"{path} was damaged, or changed after it was saved: its checksum is not that of its content"
+            f"{path} was damaged or changed after it was saved: the checksum does not match its content"
         )
     try:
         return _checked(load(content[: int(n_text)], content[int(n_text) :]), version)
@@ -270,7 +270,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
 
 
 def _checked(content: Any, version: str) -> SavedModel:
-    """The parts of a file, if they belong together."""
+    """Return the saved model from the parts of a file, if they belong together."""
     kinds = (BaseEstimator, TableSchema | None, dict)
     if not isinstance(content, list) or len(content) != len(kinds) or not all(map(isinstance, content, kinds)):
         raise ValueFault("it does not hold an estimator of this library, its table, and notes about it")
@@ -287,7 +287,7 @@ def _checked(content: Any, version: str) -> SavedModel:
 
 
 def _compute_uncertainty(model: Any) -> None:
-    """Compute what would need the training data later: a file does not have them."""
+    """Compute everything that needs the training data, because the file does not contain them."""
     for part in (model, getattr(model, "best_estimator_", None)):
         if part is not None and hasattr(part, "uncertainty_"):
             part.uncertainty_.compute()

@@ -1,8 +1,8 @@
-"""Python values as JSON and arrays, and back: what a model file consists of.
+"""Convert Python values to JSON and arrays, the content of a model file, and back.
 
-A value that is no number, text or None is a node of one flat list, and `{"at": 3}` refers to the fourth node. Nodes
-refer to earlier nodes only, so that no value contains itself. Objects are created without calling anything of their
-class: no constructor, no hook, no code of the file.
+A value that is not a number, text or None is a node of one flat list, and `{"at": 3}` refers to the fourth node. Nodes
+refer to earlier nodes only, so that no value contains itself. Objects are created without calling any code of their
+class: no constructor and no hook.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# Limits that are checked before JSON is parsed. No model comes near them.
+# Limits that are checked before the JSON is parsed, far above those of any model.
 MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
-# No model nests deeper than about twenty levels; what reads it later recurses.
+# Models nest about twenty levels at most; the limit protects later recursive readers.
 MOST_LEVELS = 100
-# Dimensions of arrays without elements, which no size of a file bounds.
+# Limit for dimensions of empty arrays, which the size of the file does not bound.
 MOST_EMPTY = 10**7
 # Random states take thousands of bytes each, and a few bytes of a file can refer to one.
 MOST_RANDOM = 1000
-# Sequences of as many numbers are stored as arrays.
+# Sequences of at least this many numbers are stored as arrays.
 LEAST_NUMBERS = 16
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 # Modules whose classes may be part of a model.
@@ -40,7 +40,7 @@ _SEQUENCES: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple, "set"
 
 
 class ValueFault(ValueError):
-    """A value that cannot be part of a model file; the message says where it is."""
+    """A value that cannot be part of a model file; the message gives its location."""
 
 
 def dump(value: Any) -> tuple[bytes, bytes]:
@@ -52,7 +52,7 @@ def dump(value: Any) -> tuple[bytes, bytes]:
 
 
 def load(text: bytes, arrays: bytes) -> Any:
-    """Return the value that `dump` was given; raise a ValueFault for anything else."""
+    """Return the value that was passed to `dump`; raise ValueFault for invalid content."""
     parts = sum(text.count(mark) for mark in (b"[", b"{", b","))
     if len(text) > MOST_BYTES or parts > MOST_PARTS:
         raise ValueFault(f"it has {len(text)} bytes of JSON with {parts} parts, more than any model has")
@@ -70,7 +70,7 @@ class _Writer:
         self.nodes: list[list[Any]] = []
         self.arrays: list[bytes] = []
         self._end = 0
-        # By id: where a value is, and the value, so that no other has its id while this is in use.
+        # By id: the position of a value, and the value itself, which keeps its id from being reused.
         self._known: dict[int, tuple[dict[str, int] | None, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
@@ -108,7 +108,7 @@ class _Writer:
         if isinstance(value, np.random.Generator):
             return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
-            # Features of tasks are the one data frame that models hold.
+            # Task features are the only data frames that models hold.
             from ..paper.task_features import plain_task_features
 
             return self._object(plain_task_features(value), path)
@@ -142,14 +142,14 @@ class _Writer:
         if _is_data(cls):
             state = {field.name: getattr(value, field.name) for field in fields(cls)}
         else:
-            # A callback is called during a fit only, and mostly a function of the user.
+            # Callbacks are only used during a fit and are usually functions of the user.
             given = (value.__getstate__() or {}).items()
             state = {name: None if name == "callback" else part for name, part in given}
         return ["object", _class_name(cls), [[k, self.write(v, f"{path}.{k}")] for k, v in state.items()]]
 
 
 class _Reader:
-    """Makes the values of nodes, in their order."""
+    """Create the values of the nodes in order."""
 
     def __init__(self, nodes: list[list[Any]], arrays: bytes) -> None:
         self._arrays, self._end = memoryview(arrays), 0
@@ -172,7 +172,7 @@ class _Reader:
         for kind, *given in nodes:
             self._level = 0
             if kind not in self._make:
-                raise ValueFault(f"{kind!r:.40} is no kind of value")
+                raise ValueFault(f"{kind!r:.40} is not a kind of value")
             self._values.append(self._make[kind](*given))
             self._levels.append(self._level + 1)
             if self._level >= MOST_LEVELS:
@@ -197,23 +197,23 @@ class _Reader:
 
     def _array(self, dtype: str, shape: list[int], start: int) -> np.ndarray:
         if not _DTYPE.fullmatch(dtype):
-            raise ValueFault(f"an array of {dtype!r:.80} is no part of a model")
+            raise ValueFault(f"an array of {dtype!r:.80} cannot be part of a model")
         kind, count = np.dtype(dtype), _count(shape)
         end = start + count * kind.itemsize
-        # One array after the other: no bytes are read twice, so that memory is bounded by the file.
+        # Arrays follow one another and no bytes are read twice, so memory is bounded by the size of the file.
         if type(start) is not int or start != self._end or end > len(self._arrays):
-            raise ValueFault("an array has another size than the file has bytes for it")
+            raise ValueFault("the size of an array does not match its bytes in the file")
         self._end = end
         found = np.frombuffer(self._arrays[start:end], dtype=kind, count=count).reshape(shape).copy()
         if kind.kind in "bU" and count:
             raw = found.reshape(-1).view(np.uint8 if kind.kind == "b" else np.uint32)
             if raw.max(initial=0) > (1 if kind.kind == "b" else 0x10FFFF):
-                raise ValueFault("an array has values that its type does not have")
+                raise ValueFault("an array has values that are invalid for its type")
         return found
 
     def _objects(self, shape: list[int], items: list[Any]) -> np.ndarray:
         if _count(shape) != len(items):
-            raise ValueFault("an array of objects has another shape than it says")
+            raise ValueFault("an array of objects does not have its declared shape")
         found: np.ndarray = np.empty(len(items), dtype=object)
         found[:] = list(map(self._get, items))
         return found.reshape(shape)
@@ -228,19 +228,19 @@ class _Reader:
 
 
 def is_storable(cls: type) -> bool:
-    """Whether objects of a class may be part of a model: its packages hold data, and it keeps them as attributes."""
+    """Return whether objects of a class may be part of a model: plain data of an allowed package."""
     if cls.__module__.startswith(f"{_LINEAR_MODELS}."):
         return cls.__name__ in _LINEAR_CLASSES
     return bool(_MODULE.fullmatch(cls.__module__)) and "." not in cls.__qualname__ and not hasattr(cls, "__del__")
 
 
 def _check_names(cls: type, names: set[str]) -> None:
-    """Raise a ValueFault unless these may be the names of all attributes of an object."""
+    """Raise ValueFault unless these are valid names of all attributes of an object."""
     where = f"{cls.__name__} in it"
     if _is_data(cls):
         wrong = sorted(names ^ {field.name for field in fields(cls)})
         if wrong:
-            raise ValueFault(f"{where} has not the fields of that class: {wrong[0]!r:.80}")
+            raise ValueFault(f"{where} does not have the fields of that class: {wrong[0]!r:.80}")
         return
     for name in names:
         if not name.isidentifier() or name.startswith("__") or callable(getattr(cls, name, None)):
@@ -259,7 +259,7 @@ def _class_name(cls: type) -> str:
 
 
 def _find_class(name: str) -> type:
-    """The class of this name, if it may be part of a model; modules of other packages are not imported."""
+    """Return the class of this name, if it may be part of a model; modules of other packages are not imported."""
     module, _, cls_name = name.partition(":")
     found = None
     if module == _LINEAR_MODELS or _MODULE.fullmatch(module):
@@ -268,12 +268,12 @@ def _find_class(name: str) -> type:
         except ImportError:
             found = None
     if not isinstance(found, type) or _class_name(found) != name or not is_storable(found):
-        raise ValueFault(f"{name!r:.120} is no part of a model")
+        raise ValueFault(f"{name!r:.120} cannot be part of a model")
     return found
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
-    """scikit-learn's kernel functions, the only ones that a model holds."""
+    """Return scikit-learn's kernel functions, the only functions that a model may hold."""
     from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
     return PAIRWISE_KERNEL_FUNCTIONS
@@ -293,9 +293,9 @@ def _random(state: dict[str, Any]) -> np.random.RandomState | np.random.Generato
         generator.bit_generator.state = state
         return generator
     key, position = state["state"]["key"], state["state"]["pos"]
-    # NumPy reads its words from this position on without a check.
+    # NumPy does not check this position before it reads from it.
     if key.shape != (624,) or key.dtype != np.uint32 or type(position) is not int or not 0 <= position <= 624:
-        raise ValueFault("a random state has another size than it says")
+        raise ValueFault("a random state does not have its declared size")
     found = np.random.RandomState(0)
     found.set_state({**state, "bit_generator": "MT19937"})
     return found

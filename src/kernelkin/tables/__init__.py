@@ -1,4 +1,4 @@
-"""Tables of mixed columns: what becomes a feature, a task or a target, and the files they are read from."""
+"""Encode tables with mixed column types as features, tasks and targets, and read them from files."""
 
 from .encoder import TableEncoder
 from .schema import TableSchema

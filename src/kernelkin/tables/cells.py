@@ -1,4 +1,4 @@
-"""Numbers and dates from cells: thousands separators, decimal commas, units; formats of dates, parsed by pandas."""
+"""Parse numbers and dates in cells: thousands separators, decimal commas, units, date formats."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data import missing
+from ..data.arrays import missing
 
 Decimal = Literal[".", ","]
 # Squares of larger numbers overflow.
 LARGEST = 1e150
-# Texts that stand for a missing number or date, in any case of letters.
+# Texts that stand for a missing number or date, in upper or lower case.
 MISSING_MARKS = frozenset(
     ["", "-", "--", "?", ".", "..", "na", "n.a.", "n/a", "nan", "none", "null", "missing", "unknown"]
 )
@@ -26,17 +26,17 @@ _UNIT = r"[^\d\s+\-.,;:][^\d]{0,15}"
 
 ISO = "ISO"
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
-# Where both may be meant, the month is first, unless `find_format` is told otherwise.
+# If the order is ambiguous, the month comes first, unless `find_format` is called with `day_first`.
 _DAYS = (
     "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y",
     "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%Y-%m",
 )  # fmt: skip
 FORMATS = (ISO, *(f"{day} {clock}".rstrip() for day in _DAYS for clock in ("", *CLOCKS)), *CLOCKS)
-# What pandas would also accept under a format: digits that are missing, or other separators in ISO dates.
+# Checked because pandas would also accept missing digits and other separators in ISO dates.
 _LOOKS_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:?\d{2}(:?\d{2}(\.\d+)?)?)? ?(Z|[+-]\d{2}(:?\d{2})?)?")
 _OFFSET = re.compile(r" ?(Z|(?<=[\d:.]{5})[+-]\d{2}(:?\d{2})?)$")
 _MAYBE_DATE = re.compile(r"[\w .,:/+\-]{4,40}")
-# A column is meant as dates where so many texts, and this share of them, are dates.
+# A text column counts as dates if at least this many of its texts, and this share of them, are dates.
 LEAST_DATES, MOST_DATES = 3, 0.5
 _FORMAT_WORDS = {
     "%d": "day", "%m": "month", "%Y": "year", "%y": "year", "%b": "month", "%B": "month",
@@ -53,33 +53,33 @@ def need_pandas() -> Any:
 
 
 class CellError(ValueError):
-    """A cell that cannot be read: its column, its row from 1, and the words of the message before and after the row."""
+    """A cell that cannot be read: its column, its row (from 1), and the message text before and after the row."""
 
     def __init__(self, column: str, row: int, words: tuple[str, str]) -> None:
         super().__init__(f"column {column!r} has {words[0]} in row {row}{words[1]}")
         self.column, self.row, self.words = column, row, words
 
     def after(self, rows: int) -> CellError:
-        """The same in a table that has so many rows before these."""
+        """Return this error with the row number increased by `rows`."""
         return CellError(self.column, self.row + rows, self.words)
 
 
 def refuse_cells(name: str, values: np.ndarray, bad: np.ndarray, reason: str) -> None:
-    """Refuse a column of which some cells are bad, naming the first with its row."""
+    """Raise if any cell is bad; the error names the first such cell and its row."""
     if bad.any():
         row = int(bad.argmax())
         raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", f", {reason}: correct this cell or empty it"))
 
 
 def is_missing_mark(text: str) -> bool:
-    """Whether a text stands for a missing number or date."""
+    """Return whether a text stands for a missing number or date."""
     return text.strip().casefold() in MISSING_MARKS
 
 
 def read_numbers(
     name: str, values: np.ndarray, kind: str = "number", decimal: Decimal = ".", unit: str = ""
 ) -> np.ndarray:
-    """(n,) floats, NaN where missing; refuses what is not a number, infinity, and numbers close to it."""
+    """Return floats (n,), NaN for missing cells; raise if a cell is not a number or is too large."""
     if kind == "boolean" and values.dtype.kind in "OUS":
         values = np.array([BOOLEANS.get(str(value).strip().lower(), value) for value in values], dtype=object)
     numbers = as_numbers(values, decimal, unit)
@@ -91,9 +91,9 @@ def read_numbers(
 
 
 def as_numbers(values: np.ndarray, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
-    """Numbers, truth values, durations (in days) or texts (n,) as floats: NaN where missing, infinite for no numbers.
+    """Convert numbers, booleans, durations (to days) or texts (n,) to floats: NaN if missing, infinite if not a number.
 
-    `unit` is what texts may have before or after the number, such as "EUR".
+    `unit` may stand before or after the number in a text, as in "30 EUR".
     """
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
@@ -104,7 +104,7 @@ def as_numbers(values: np.ndarray, decimal: Decimal = ".", unit: str = "") -> np
         try:
             return np.where(absent, np.nan, values).astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            pass  # some texts are no plain numbers
+            pass  # some texts are not plain numbers
     return np.array([np.nan if gone else _as_number(v, decimal, unit) for v, gone in zip(values, absent, strict=True)])
 
 
@@ -115,14 +115,14 @@ def _as_number(value: Any, decimal: Decimal, unit: str) -> float:
         number, found = split_number(value, decimal)
         return number if found in ("", unit) else np.inf
     try:
-        # Fractions, decimal numbers, numbers of NumPy, truth values.
+        # Fractions, decimals, NumPy numbers, booleans.
         return float(value) if isinstance(value, Number) or hasattr(value, "__float__") else np.inf
     except (TypeError, ValueError, OverflowError):
         return np.inf
 
 
 def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
-    """The number in a text, and its unit; infinity where it has none.
+    """Return the number in a text, or infinity if it has none, and its unit.
 
     >>> split_number("25,397"), split_number("1.234,5 EUR", ","), split_number("12,5")[0]
     ((25397.0, ''), (1234.5, 'EUR'), inf)
@@ -139,7 +139,7 @@ def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
 @cache
 def _pattern(decimal: Decimal) -> re.Pattern[str]:
     point, comma = (r"\.", ",") if decimal == "." else (",", r"\.")
-    # A comma, a space, a narrow space or an apostrophe between groups of three digits, the same in all places.
+    # Groups of three digits may be separated by a comma, space, narrow space or apostrophe, always the same one.
     grouped = rf"\d{{1,3}}(?P<sep>[{comma} '\u2019\u00a0\u202f])\d{{3}}(?:(?P=sep)\d{{3}})*"
     return re.compile(
         rf"(?P<before>{_CURRENCY})?\s*(?P<sign>[-+\u2212])?(?={point}?\d)"
@@ -148,7 +148,7 @@ def _pattern(decimal: Decimal) -> re.Pattern[str]:
 
 
 def swapped(date_format: str) -> str | None:
-    """The format in which the month and the day change places; None for those whose order is plain.
+    """Return the format with month and day swapped, or None if the format is not ambiguous.
 
     >>> swapped("%m/%d/%Y %H:%M"), swapped("%d.%m.%Y")
     ('%d/%m/%Y %H:%M', None)
@@ -158,15 +158,15 @@ def swapped(date_format: str) -> str | None:
 
 
 def is_ambiguous(texts: Sequence[str], date_format: str) -> bool:
-    """Whether texts of this format could all be read with the month and the day in each other's place."""
+    """Return whether all texts could also be read with month and day swapped."""
     other = swapped(date_format)
     return other is not None and bool(np.isfinite(text_days(texts, other)).all())
 
 
 def find_format(texts: Sequence[str], day_first: bool | None = None) -> tuple[str | None, str | None]:
-    """The format that all texts have, the first in the order of `FORMATS`, or None; and a text that is no date.
+    """Return the first of `FORMATS` that fits all texts, or None; and a text that is not a date, or None.
 
-    A text is given only where most of the others are dates of one format. With `day_first`, 3/4/2024 is in April.
+    The second is given only if most of the other texts are dates of one format. With `day_first`, 3/4/2024 is in April.
     """
     shaped = [text for text in texts[:20] if _MAYBE_DATE.fullmatch(text) and re.search(r"\d", text)]
     if len(shaped) * 2 <= len(texts[:20]):
@@ -174,7 +174,7 @@ def find_format(texts: Sequence[str], day_first: bool | None = None) -> tuple[st
     most, stray = MOST_DATES * len(texts), None
     for name in FORMATS:
         name = (swapped(name) or name) if day_first else name
-        # Most columns are not of most formats: a few texts show that.
+        # A few texts are enough to rule out most formats.
         if np.isfinite(text_days(shaped, name)).mean() <= 0.5:
             continue
         good = np.isfinite(text_days(texts, name))
@@ -201,11 +201,11 @@ def date_order(date_format: str) -> str:
 
 
 def text_days(texts: Sequence[str], date_format: str) -> np.ndarray:
-    """Texts (n,) as days since 1970; infinite where they are no dates of this format."""
+    """Convert texts (n,) to days since 1970; infinite if not a date of this format."""
     if date_format == ISO:
-        # Seasons, weeks and days are those of the place: what follows about the zone is left out.
+        # Season, weekday and hour are in local time, so the time zone is dropped.
         texts = [_OFFSET.sub("", text) if _LOOKS_ISO.fullmatch(text) else "" for text in texts]
-    # pandas takes "today" and "now" for dates, whatever the format.
+    # pandas accepts "today" and "now" as dates in any format.
     texts = [text if re.search(r"\d", text) else "" for text in texts]
     found = need_pandas().to_datetime(texts, format="ISO8601" if date_format == ISO else date_format, errors="coerce")
     days = as_days(found.to_numpy())
@@ -213,9 +213,9 @@ def text_days(texts: Sequence[str], date_format: str) -> np.ndarray:
 
 
 def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
-    """Dates or texts (n,) as days since 1970: NaN where they are missing, infinite where they are no dates.
+    """Convert dates or texts (n,) to days since 1970: NaN if missing, infinite if not a date.
 
-    Texts are of one of `FORMATS`, or of any of them where `date_format` is empty.
+    Texts must have the format `date_format`, or any of `FORMATS` if it is empty.
     """
     if values.dtype.kind == "M":
         micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
@@ -230,10 +230,10 @@ def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
 
 
 def _object_day(value: Any) -> float:
-    """A date of Python or pandas as days; NaN for a mark of a missing date, infinite for anything else."""
+    """Return a Python or pandas date in days; NaN for a missing date, infinite for anything else."""
     if isinstance(value, str):
         return np.nan if is_missing_mark(value) else np.inf
-    if hasattr(value, "to_timestamp"):  # a period of pandas
+    if hasattr(value, "to_timestamp"):  # pandas.Period
         value = value.to_timestamp()
     if isinstance(value, time):
         value = datetime.combine(datetime(1970, 1, 1), value)

@@ -1,4 +1,4 @@
-"""One column of a table: what it holds, whether it is of use, and the features it becomes."""
+"""Encode a column of a table: detect its kind, decide whether to use it, and convert it to features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..data import Table, missing, no_numbers
+from ..data.arrays import Table, missing, no_numbers
 from .cells import (
     BOOLEANS,
     CLOCKS,
@@ -31,20 +31,20 @@ from .cells import (
 Kind = Literal["number", "boolean", "text", "date"]
 RARE, MISSING = "(rare)", "missing"
 EMPTY, CONSTANT = "empty", "the same in every row"
-TOO_LONG = "its numbers differ only after the first 15 digits, and are not told apart: write codes with a letter"
+TOO_LONG = "its numbers differ only after the first 15 digits, which floats cannot represent: write codes with a letter"
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-# The parts of dates: the names of their features, and what they are in words.
+# The parts of dates: the names of their features, and a description.
 PARTS = {
     "time": (("time",), "the time"),
     "season": (("season sin", "season cos"), "the season (sine and cosine)"),
     "weekday": (WEEKDAYS, "the day of the week"),
     "hour": (("hour sin", "hour cos"), "the time of day (sine and cosine)"),
 }
-# Seasons are not told apart from the passing of time by fewer days than this, days of the week by fewer than two weeks.
+# A season feature needs dates that span at least this many days; a weekday feature needs two weeks.
 LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
 # The error of a year of mean length is below a day.
 YEAR = 365.2425
-# A text column most of whose cells are numbers is meant as numbers.
+# A text column counts as numbers if at least this share of its cells are numbers.
 MOST_NUMBERS = 0.5
 _UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
 _IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number)|.+[ _]id", re.IGNORECASE)
@@ -58,14 +58,14 @@ class Column:
     ----------
     kind : "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`).
     dtype : its type in the training table.
-    mean, scale : of the training rows; a missing number is encoded as the mean.
-    unit : of its numbers, from the name ("price (EUR)") or the cells ("30 EUR").
-    categories : texts of the training rows, one feature each.
-    n_rare : number of other texts of the training rows, which have one feature together.
-    n_missing : number of missing cells in the training rows; if there are any, they are a feature too.
-    date_format : of dates that are text.
-    ambiguous : whether all of them could be read with the day and the month in each other's place.
-    parts : of dates: time, season, weekday, hour.
+    mean, scale : mean and standard deviation of the training rows; a missing number is encoded as the mean.
+    unit : the unit of the numbers, from the name ("price (EUR)") or the cells ("30 EUR").
+    categories : the texts of the training rows that have their own feature.
+    n_rare : number of other texts in the training rows, which share one feature.
+    n_missing : number of missing cells in the training rows; if there are any, a feature marks them.
+    date_format : the format of dates that are text.
+    ambiguous : whether all dates could also be read with day and month swapped.
+    parts : the parts of dates that become features: time, season, weekday, hour.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Column:
 
     @property
     def origins(self) -> list[tuple[str, str]]:
-        """The column and the part of it that each feature comes from: features of the same origin belong together."""
+        """The column and part that each feature comes from; features of the same origin belong together."""
         if self.kind != "date":
             return [(self.name, "")] * len(self.features)
         parts = [part for part in self.parts for _ in PARTS[part][0]]
@@ -101,13 +101,13 @@ class Column:
         return [*found, f"{self.name}: {MISSING}"] if self.n_missing else found
 
     def unseen(self, values: np.ndarray) -> list[str]:
-        """Texts that were not in the training rows; none where rare texts have a feature of their own."""
+        """Return the texts that were not in the training rows; none if rare texts have a feature."""
         if self.kind != "text" or self.n_rare:
             return []
         return sorted(set(map(str, values[~missing(values)])) - set(self.categories))
 
     def describe(self) -> str:
-        """What the column is, and how it is encoded."""
+        """Return a description of the column and its encoding."""
         if self.kind == "number":
             unit = f" in {self.unit}" if self.unit else ""
             words = f"number{unit}, standardised (mean {self.mean:.4g}, standard deviation {self.scale:.4g})"
@@ -126,14 +126,14 @@ class Column:
 
 
 class ColumnReader:
-    """Learns the encoding of columns from training rows.
+    """Learn the encoding of columns from training rows.
 
     Parameters
     ----------
-    decimal : what separates fractions in texts.
-    max_categories : texts that have a feature of their own at most.
-    min_frequency : rows that a text must have for a feature of its own.
-    day_first : whether 3/4/2024 is in April; None: no, and columns for which that matters say so.
+    decimal : the decimal separator in texts.
+    max_categories : the largest number of texts with a feature of their own.
+    min_frequency : the number of rows a text needs to get a feature of its own.
+    day_first : whether 3/4/2024 is in April; None means no, and ambiguous columns are marked.
     """
 
     def __init__(self, decimal: Decimal, max_categories: int, min_frequency: int, day_first: bool | None) -> None:
@@ -141,7 +141,7 @@ class ColumnReader:
         self.min_frequency, self.day_first = min_frequency, day_first
 
     def read(self, name: str, values: np.ndarray, dtype: str) -> Column | str:
-        """Return how a column (n,) is encoded, or why it is left out."""
+        """Return the encoding of a column (n,), or the reason why it is left out."""
         column = Column(name, "text", dtype)
         if values.ndim != 1 or values.dtype.kind in "cV":
             return f"holds {no_numbers(dtype) or dtype}, which are not read"
@@ -156,7 +156,7 @@ class ColumnReader:
         return self._objects(column, values, known) if len(known) else EMPTY
 
     def _objects(self, column: Column, values: np.ndarray, known: np.ndarray) -> Column | str:
-        """A column of objects of Python: truth values, numbers, dates or texts."""
+        """Return the encoding of a column of Python objects: booleans, numbers, dates or texts."""
         types = set(map(type, known))
         if all(issubclass(t, bool | np.bool_) for t in types):
             return self._numbers(column, values, "boolean")
@@ -171,7 +171,7 @@ class ColumnReader:
         if all(text.lower() in BOOLEANS for text in texts):
             return self._numbers(column, values, "boolean")
         distinct = [text for text in dict.fromkeys(texts) if not is_missing_mark(text)]
-        # Numbers with leading zeros are codes; dates may begin with them.
+        # Numbers with leading zeros are codes; dates may have leading zeros.
         if distinct and not any(re.match(r"[+-]?0\d", text) for text in distinct):
             found = [split_number(text, self.decimal) for text in distinct]
             is_number = np.isfinite([number for number, _ in found])
@@ -189,13 +189,13 @@ class ColumnReader:
         return self._texts(column, values)
 
     def _why_not_numbers(self, values: np.ndarray, distinct: list[str], is_number: np.ndarray) -> str | None:
-        """Why a column that is meant as numbers cannot be read as such; None where it is not meant so."""
+        """Return why a column of mostly numbers cannot be read as numbers; None if it is not mostly numbers."""
         if len(distinct) <= 2:
             return None
         other: Decimal = "," if self.decimal == "." else "."
         if all(np.isfinite(split_number(text, other)[0]) for text in distinct):
             example = repr(distinct[0])[:40]
-            return f"its numbers have the decimal sign {other!r}, as in {example}: set the decimal sign to {other!r}"
+            return f"its numbers use the decimal separator {other!r}, as in {example}: set decimal to {other!r}"
         if is_number.all() or is_number.mean() < MOST_NUMBERS or len(distinct) < 6:
             return None
         return f"numbers mixed with {_where(distinct[int(is_number.argmin())], values)}"
@@ -210,7 +210,7 @@ class ColumnReader:
             return TOO_LONG if len(set(values[~missing(values)].tolist())) > 1 else CONSTANT
         named_so = kind == "number" and len(numbers) > 2 and _IDENTIFIER.fullmatch(column.name.strip())
         if named_so and len(np.unique(known)) == len(numbers) and (known == np.round(known)).all():
-            return "a different whole number in every row, and by its name it identifies rows"
+            return "a different whole number in every row, and its name suggests row identifiers"
         mean, scale = mean_and_scale(known)
         named = _UNIT_IN_NAME.fullmatch(column.name)
         unit = unit or (named[1] if named else "")
@@ -240,7 +240,7 @@ class ColumnReader:
             what = f"a different text in {rows}" if len(counts) == n_known else f"{len(counts)} texts in {n_known} rows"
             return f"{what}: it identifies rows rather than describing them"
         kept = [text for text, count in counts.most_common() if count >= self.min_frequency][: self.max_categories]
-        # A single rare text is a category like the others.
+        # A single rare text gets its own feature.
         kept = kept if len(counts) - len(kept) > 1 or len(counts) > self.max_categories else list(counts)
         return replace(column, categories=tuple(sorted(kept)), n_rare=len(counts) - len(kept), n_missing=n_missing)
 
@@ -251,7 +251,7 @@ def _where(stray: str, values: np.ndarray) -> str:
 
 
 def mean_and_scale(known: np.ndarray) -> tuple[float, float]:
-    """The mean and the standard deviation of numbers (n,); 1 where what deviates is rounding."""
+    """Return the mean and standard deviation of numbers (n,); the latter is 1 if it is only rounding error."""
     mean = float(known.mean())
     # Squares of tiny numbers underflow; dividing by a power of two is exact.
     unit = float(np.ldexp(1.0, max(int(np.frexp(np.abs(known).max())[1]), -1000)))
@@ -260,7 +260,7 @@ def mean_and_scale(known: np.ndarray) -> tuple[float, float]:
 
 
 def _useful_parts(days: np.ndarray) -> tuple[str, ...]:
-    """The parts of these different dates (n,) that can be told apart: others than the time where they span enough."""
+    """Return the parts to use for these distinct dates (n,): the time, and others if the dates span enough of them."""
     span = float(np.ptp(days))
     dates = np.floor(days).astype(np.int64).astype("datetime64[D]")
     of_month = dates - dates.astype("datetime64[M]")
@@ -270,14 +270,14 @@ def _useful_parts(days: np.ndarray) -> tuple[str, ...]:
 
 
 def _weekday(days: np.ndarray) -> np.ndarray:
-    """0 for Monday to 6 for Sunday; the first of January 1970 was a Thursday."""
+    """Return 0 for Monday to 6 for Sunday; 1 January 1970 was a Thursday."""
     return (np.floor(days).astype(np.int64) + 3) % 7
 
 
 def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) -> np.ndarray:
-    """(n, features) of the rows of a table that has these columns.
+    """Return the features (n, d) of the rows of a table with these columns.
 
-    Numbers are standardised in one block: tables of gene data have tens of thousands of columns.
+    Numbers are standardised in one block, for speed with tens of thousands of columns.
     """
     cells = dict(zip(table.names, table.columns, strict=True))
     ends = np.cumsum([len(column.features) for column in columns]).tolist()
@@ -300,7 +300,7 @@ def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) ->
 
 
 def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
-    """(n, k): a feature for each category, then one for rare texts, then one for missing ones."""
+    """Return (n, k): a feature for each category, then one for rare texts, then one for missing cells."""
     place = {text: k for k, text in enumerate(column.categories)}
     n_features, other = len(column.features), len(place) if column.n_rare else -1
     codes = np.array([place.get(str(value), other) for value in values], dtype=np.intp)
@@ -309,7 +309,7 @@ def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
 
 
 def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
-    """(n, k): the parts of dates, zeros where they are missing, and a feature that marks these."""
+    """Return (n, k): the parts of dates, zeros for missing dates, and a feature that marks missing dates."""
     days = as_days(values, column.date_format)
     written = f" written as {date_order(column.date_format)}" if column.date_format else ""
     refuse_cells(column.name, values, np.isinf(days), f"not a date{written}")

@@ -1,4 +1,4 @@
-"""Tables of mixed columns as numbers: a transformer of scikit-learn."""
+"""A scikit-learn transformer that encodes tables with mixed column types as numbers."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..data import Table, as_array, as_table, listing
+from ..data.arrays import Table, as_array, as_table, listing
 from ..exceptions import warn_user
 from .cells import split_number
 from .columns import Column, ColumnReader, encode_columns
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode the columns of a table as numbers, as a person would: it looks at each column and says what it did.
+    """Encode the columns of a table as numbers, with an encoding chosen for each column.
 
-    Numbers, also those written as "25,397" or "30 EUR", are standardised. Truth values are numbers. Texts are one-hot,
-    rare ones together. Dates become the time, the season (sine and cosine), the day of the week and the time of day, as
-    far as the dates span enough of each. Missing values are encoded as the mean, or as none of the known texts, and
-    have an indicator of their own. Columns that are empty, constant, or identify rows are left out. `describe` says
-    what was done to each column.
+    Numbers, including those written as "25,397" or "30 EUR", are standardised. Booleans are treated as numbers. Texts
+    are one-hot encoded; rare texts share a feature. Dates become the time, the season (sine and cosine), the day of the
+    week and the time of day, if the dates span enough of each. Missing numbers are encoded as the mean and missing
+    texts as none of the known texts; an extra feature marks them. Columns that are empty, constant, or identify rows
+    are left out. `describe` shows how each column was encoded.
 
     Parameters
     ----------
     decimal : {".", ","}, default "."
-        What separates the fraction of numbers that are text; the other one separates thousands.
+        Decimal separator of numbers that are text; the other character separates thousands.
     drop : sequence of str, default ()
         Columns to leave out.
     max_categories : int, default 30
-        Texts of a column that have a feature of their own at most; the others are taken together.
+        Maximum number of texts of a column with a feature of their own; the others share one feature.
     min_frequency : int, default 2
-        Rows that a text must be in for a feature of its own.
+        Minimum number of rows for a text to have a feature of its own.
     day_first : bool or None, default None
-        Whether 3/4/2024 is the third of April. None: the month is first, unless other dates of the column show the
-        opposite; a warning names columns in which none does.
+        Whether 3/4/2024 is the third of April. If None, the month comes first, unless other dates of the column show
+        otherwise; a warning names the columns that remain ambiguous.
 
     Attributes
     ----------
     columns_ : tuple of Column
         The columns that became features, each with its encoding.
     left_out_ : dict
-        The other columns, and why they are left out.
+        The columns that are left out, each with the reason.
     groups_ : dict
-        For each column that became features, their positions. Those of one column belong together.
+        For each column that became features, the positions of these features.
     n_features_in_ : int
         Number of columns of X in `fit`.
     feature_names_in_ : array of str
-        Names of the columns of X, where it had names.
+        Names of the columns of X, if it has names.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> print(encoder.describe())
     day: text with 2 values, one feature each
     price (EUR): number in EUR, standardised (mean 1075, standard deviation 125); 2 missing, marked by a feature
-    id: left out: a different whole number in every row, and by its name it identifies rows
+    id: left out: a different whole number in every row, and its name suggests row identifiers
     >>> encoder.transform(table).shape
     (6, 4)
     """
@@ -115,8 +115,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = tuple(column for column in found.values() if isinstance(column, Column))
         if ambiguous := [column.name for column in columns if column.ambiguous]:
             warn_user(
-                f"no date of column {listing(ambiguous)} shows whether the day or the month comes first, and they are "
-                "read as month/day: set TableEncoder(day_first=True), or --day-first, if the day is first",
+                f"the dates of column {listing(ambiguous)} do not show whether the day or the month comes first; they "
+                "are read as month/day: set TableEncoder(day_first=True), or --day-first, if the day comes first",
                 UserWarning,
             )
         self.left_out_ = dict.fromkeys(dropped, "dropped on request")
@@ -145,7 +145,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._encode(self._read(X, reset=False))
 
     def encode(self, X: Any) -> Table:
-        """Return the features as a table that knows which of them belong together; the models of kernelkin take it.
+        """Return the features as a table that records which of them belong together, as input for kernelkin models.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return Table(names, tuple(features.T), ("float64",) * len(names), origins)
 
     def unseen(self, X: Any) -> dict[str, list[str]]:
-        """Return the texts that training did not have, by column; they are encoded as none of the known ones.
+        """Return the texts that were not in the training data, by column; they are encoded as none of the known texts.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {column.name: list(range(end - len(column.features), end)) for column, end in pairs}
 
     def describe(self) -> str:
-        """Return what was done to each column, one line each.
+        """Return a description of the encoding, with one line for each column.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return encode_columns(self.columns_, table, self.decimal)
 
     def _read(self, X: Any, *, reset: bool) -> Table:
-        """X as a table; sets, or with reset=False compares, the number of columns of an array."""
+        """Return X as a table; set the number of columns of an array or, with reset=False, check it."""
         table = read_columns(X)
         if table is None:
             array = as_array(X, "X")
@@ -237,7 +237,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def read_columns(X: Any) -> Table | None:
-    """A data frame or a dict of columns as a `Table`; None for anything else."""
+    """Return a data frame or dict of columns as a `Table`, or None for anything else."""
     if issparse(X):
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.toarray()")
     return _from_mapping(X) if isinstance(X, Mapping) else as_table(X, "X")
@@ -252,7 +252,7 @@ def _from_mapping(columns: Mapping[Any, Any]) -> Table:
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:
-    """Refuse a table without one of these columns, naming all that are missing, or with one of them twice."""
+    """Raise if one of these columns is missing or occurs twice; the error names all missing columns."""
     count = Counter(map(str, present))
     absent = [name for name in names if name not in count]
     if absent:
@@ -264,11 +264,11 @@ def check_names(present: Iterable[Any], names: Sequence[str]) -> None:
 
 
 def _hint(absent: str, names: Sequence[str]) -> str:
-    """What may be wrong where a column is missing."""
+    """Return a hint about why a column is missing."""
     if any("." in name and np.isfinite(split_number(name)[0]) for name in names):
-        return "; the first row has numbers, and must be a header"
+        return "; the first row contains numbers but must be a header"
     if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
-        return "; the first line must be the header: remove what is above it"
+        return "; the first line must be the header: remove the lines above it"
     plain = {name.strip().casefold(): name for name in reversed(names)}
     close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
     return f"; did you mean {plain[close[0]]!r}?" if close else ""

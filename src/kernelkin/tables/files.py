@@ -1,4 +1,4 @@
-"""Tables in CSV, TSV, Parquet and Excel files, packed or not: read by pandas, whole or in pieces, and written."""
+"""Read tables from CSV, TSV, Parquet and Excel files, compressed or not, whole or in pieces; write CSV and TSV."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 STDIN = STDOUT = "-"
-# A table with more columns is refused; time and memory are linear in their number below.
+# Tables with more columns are refused; below this, time and memory are linear in the number of columns.
 MOST_COLUMNS = 100_000
-# Cells that are read at a time, whatever the number of columns.
+# Number of cells that are read at a time.
 MOST_CELLS = 4_000_000
-# A header must be within so many characters.
+# Maximum length of the header, in characters.
 MOST_CHARACTERS = 2**22
 # The cells that stand for a missing value, in features and targets.
 MISSING = frozenset(
@@ -44,7 +44,7 @@ MISSING = frozenset(
         "NULL", "NaN", "None", "n/a", "nan", "null",
     ]
 )  # fmt: skip
-# Tried in this order where the header has not the usual one.
+# Tried in this order if the header does not contain the usual separator.
 OTHER_SEPARATORS = (";", "\t", "|")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 _UNPACK: dict[str, Callable[[str], Any]] = {
@@ -59,20 +59,20 @@ _PACK: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": partial(lzma.LZMAFile, mode="wb"),
 }
 _OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
-# Where pandas stores row numbers: not a column of the table.
+# The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text file is written.
+    """The format of a text file.
 
     Attributes
     ----------
-    separator : what separates columns; None: what its ending says, or where its header has no comma, what that has.
-    encoding : of its characters.
-    decimal : what separates the fractions of numbers.
+    separator : the column separator; None: by the file ending, or found in the header if that separator is not in it.
+    encoding : the character encoding.
+    decimal : the decimal separator.
     """
 
     separator: str | None = None
@@ -81,7 +81,7 @@ class TextFormat:
 
     def __post_init__(self) -> None:
         if self.separator is not None and len(self.separator) != 1:
-            raise ValueError(f"columns are separated by one character, not by {self.separator!r}")
+            raise ValueError(f"the column separator must be one character, not {self.separator!r}")
         try:
             codecs.lookup(self.encoding)
         except LookupError:
@@ -89,9 +89,9 @@ class TextFormat:
 
 
 class Piece(NamedTuple):
-    """Some rows of a table, the names of its columns as they were written, and what separates columns of a text file.
+    """Some rows of a table, its column names as in the file, and the column separator of a text file.
 
-    The cells of a text file are texts, exactly as they were.
+    The cells of a text file are unchanged texts.
     """
 
     frame: DataFrame
@@ -99,7 +99,7 @@ class Piece(NamedTuple):
     separator: str | None = None
 
     def values(self, columns: Sequence[str], task: str | None) -> DataFrame:
-        """Columns with None for missing cells, for a schema to encode; columns that are absent stay absent."""
+        """Return those of these columns that exist, with None for missing cells, for a schema to encode."""
         found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
         if self.separator is None:
             return found
@@ -131,8 +131,8 @@ def read_table(
 ) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
-    The text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Those of the `targets` are
-    numbers or names of classes.
+    Text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Text cells of the `targets` are
+    numbers or class names.
     """
     form, targets = form or TextFormat(), [targets] if isinstance(targets, str) else targets
     if is_parquet(path):
@@ -145,14 +145,14 @@ def read_table(
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
         raise ValueError(
-            f"{display_name(path)} has one column, {str(frame.columns[0])!r:.80}: say what separates columns, such as "
+            f"{display_name(path)} has one column, {str(frame.columns[0])!r:.80}: set the column separator, such as "
             "--sep ';' or --sep tab"
         )
     return frame
 
 
 def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterator[Piece]:
-    """Read a table so many rows at a time, fewer where it has very many columns."""
+    """Read a table in pieces of this many rows, or fewer if it has very many columns."""
     form = form or TextFormat()
     if is_excel(path) or is_parquet(path):
         frame = read_table(path)
@@ -177,9 +177,9 @@ def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterato
 def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
     with _opened(path, form) as (file, header, how), _explained(path, form):
         names = [name for name in (task, *targets) if name in header]
-        # pandas looks for missing values in what a converter returns, too; a character before the text prevents that.
+        # pandas also looks for missing values in the result of a converter; a character before the text prevents that.
         how |= {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
-        # The copy puts columns of one type into one block; operations on tens of thousands of blocks are slow.
+        # The copy joins columns of the same type into one block; tens of thousands of blocks are slow.
         frame = need_pandas().read_csv(file, **how, keep_default_na=False, low_memory=False).copy()
     for name in names:
         cells = frame[name].astype(object).map(lambda cell: cell[1:])
@@ -188,7 +188,7 @@ def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFo
 
 
 def _read_tasks(cells: Series) -> Series:
-    """Task names from text cells: integers if all are written as integers are, else the texts; only "" is missing."""
+    """Return task names from text cells: integers if all texts are plain integers, else the texts; "" is missing."""
     known = cells != ""
     # Integers that floats represent exactly.
     if known.any() and all(len(c) <= 17 and CANONICAL.fullmatch(c) and abs(int(c)) < 2**53 for c in cells[known]):
@@ -197,9 +197,9 @@ def _read_tasks(cells: Series) -> Series:
 
 
 def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
-    """Targets from text cells: numbers if all are, else the texts, so that classes "01", "1", "TRUE" and "true" differ.
+    """Return targets from text cells: numbers if all cells are numbers, else the texts.
 
-    Numbers with leading zeros are codes, and stay text.
+    Classes "01", "1", "TRUE" and "true" all differ. Numbers with leading zeros are codes and stay text.
     """
     known = ~cells.isin(MISSING)
     numbers = as_numbers(cells.where(known, None).to_numpy(), decimal)
@@ -210,10 +210,10 @@ def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
 
 @contextmanager
 def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], dict[str, Any]]]:
-    """A text file for pandas, the header that it begins with, and arguments of `read_csv`.
+    """Open a text file and yield it with its header and the arguments of `read_csv`.
 
-    pandas would rename the second of two columns of one name. Without index_col, it would take the first column of rows
-    that are one field too long as row names, and shift all other values by one column.
+    The header is read here because pandas renames duplicate columns. Without index_col, pandas would use the first
+    field of rows that are one field too long as row names, and shift all other values by one column.
     """
     with ExitStack() as stack:
         with _explained(path, form):
@@ -222,7 +222,7 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], 
             for name, pattern in _OTHER_FORMATS.items():
                 if pattern.match(first):
                     script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
-                    advice = script if name == "JSON" else "it may be a page that a server sent in its place"
+                    advice = script if name == "JSON" else "it may be an error page from a server"
                     raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
             separator = form.separator or input_separator(path)
             if form.separator is None and separator not in first:
@@ -241,7 +241,7 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], 
 
 @contextmanager
 def _open_text(path: str, encoding: str) -> Iterator[TextIO]:
-    """A text file, unpacked; "-" is standard input."""
+    """Open a text file and decompress it if needed; "-" is standard input."""
     if path != STDIN:
         input_separator(path)  # refuses unknown endings
         with _unpacked(path) as raw, io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding, newline="") as file:
@@ -266,7 +266,7 @@ def _open_zip(path: str) -> Any:
 
 
 def input_separator(path: str) -> str:
-    """What separates the columns of a file that is read."""
+    """Return the column separator for the ending of an input file."""
     separator = "," if path == STDIN else _separator(path, _UNPACK)
     if separator is None:
         raise ValueError(
@@ -284,9 +284,9 @@ def _separator(path: str, packed: dict[str, Any]) -> str | None:
 
 
 class _Checked(io.TextIOBase):
-    """A text file that refuses NUL: pandas would end a cell there, so that two different names become one.
+    """A text file that refuses NUL characters. pandas would end a cell there, so two names could become equal.
 
-    `head` is what it begins with, without the mark of the byte order; it is read again by `read`.
+    `head` is the beginning of the file without the byte order mark; `read` returns it again.
     """
 
     def __init__(self, file: TextIO, path: str) -> None:
@@ -307,7 +307,7 @@ class _Checked(io.TextIOBase):
         before, nul, _ = text.partition("\0")
         if nul:
             line = self._lines + before.count("\n") + 1
-            advice = "if it is UTF-16, say --encoding utf-16" if line == 1 else "remove it"
+            advice = "if it is UTF-16, use --encoding utf-16" if line == 1 else "remove it"
             raise ValueError(f"{display_name(self._path)}: line {line} contains the character NUL: {advice}")
         self._lines += text.count("\n")
         return text
@@ -315,7 +315,7 @@ class _Checked(io.TextIOBase):
 
 @contextmanager
 def _explained(path: str, form: TextFormat) -> Iterator[None]:
-    """Whatever reading a damaged text file raises, as one error that names it."""
+    """Turn any error from reading a damaged text file into an error that names the file."""
     errors, name = need_pandas().errors, display_name(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.ParserWarning)
@@ -325,27 +325,27 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             raise ValueError(f"{name} is empty") from None
         except errors.ParserWarning:
             raise ValueError(
-                f"{name}: all rows have more fields than the header: name every column, remove what is above the "
-                "header, or set what separates columns (--sep)"
+                f"{name}: all rows have more fields than the header: name every column, remove lines above the "
+                "header, or set the column separator (--sep)"
             ) from None
         except errors.ParserError as error:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: {_undecodable(path, form, error)}") from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
-            # Errors of the system have numbers, those of damaged archives have none.
+            # System errors have a number; errors about damaged archives have none.
             if getattr(error, "errno", None) is not None:
                 raise
-            advice = f"make it again, or remove the ending {Path(path).suffix} if it is not packed"
-            raise ValueError(f"{name} cannot be unpacked: {error}: {advice}") from None
+            advice = f"create it again, or remove the ending {Path(path).suffix} if it is not compressed"
+            raise ValueError(f"{name} cannot be decompressed: {error}: {advice}") from None
 
 
 def _parser_reason(text: str) -> str:
-    """What pandas says about a damaged table, and what to do."""
+    """Return the reason that pandas gives for a damaged table, with advice."""
     if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
         expected, line, found = map(int, match.groups())
         quote = "put quotation marks around texts that contain the separator"
-        advice = quote if expected > 1 else "remove what is above the header, or set what separates columns (--sep)"
+        advice = quote if expected > 1 else "remove lines above the header, or set the column separator (--sep)"
         return f"line {line} has {found} fields, but the header has {expected}: {advice}"
     match = re.search(r"EOF inside string starting at row (\d+)", text)
     if match or "unexpected end of data" in text:
@@ -355,7 +355,7 @@ def _parser_reason(text: str) -> str:
 
 
 def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
-    """Where a file is not text in the given encoding, and which to try."""
+    """Return where a file is not text in the given encoding, and which encoding to try."""
     byte, where, other = error.object[error.start], "the text", "cp1252"
     if path != STDIN and not form.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
         with _unpacked(path) as raw, io.BufferedReader(raw) as file:
@@ -367,7 +367,7 @@ def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
                     other = "utf-16" if number == 1 and byte in (0xFE, 0xFF) else other
                     break
     return (
-        f"{where} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or say "
+        f"{where} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or use "
         f"--encoding {other}"
     )
 
@@ -377,8 +377,8 @@ def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
 
 @contextmanager
 def _readable(path: str, kind: str, extra: str) -> Iterator[None]:
-    """Whatever openpyxl or pyarrow raise about a damaged file, exceptions of nearly all kinds, as a ValueError."""
-    # A file that does not exist or may not be read is an error of the system; any other error is the file's.
+    """Turn any error of openpyxl or pyarrow about a damaged file into a ValueError."""
+    # System errors, such as a missing file, are raised unchanged; any other error means a damaged file.
     open(path, "rb").close()
     try:
         yield
@@ -386,17 +386,17 @@ def _readable(path: str, kind: str, extra: str) -> Iterator[None]:
         raise ImportError(f"reading {kind} files needs another package: install kernelkin[{extra}]") from error
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"{path} is not a file of {kind} that can be read: {reason:.200}") from None
+        raise ValueError(f"{path} is not a readable {kind} file: {reason:.200}") from None
 
 
 def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
-    """The first sheet, whose first row is the header. Cells keep their types: the text '01' is not the number 1."""
+    """Read the first sheet; its first row is the header. Cells keep their types: the text '01' is not the number 1."""
     pandas = need_pandas()
     with _readable(path, "Excel (.xlsx)", "excel"):
         frame = pandas.read_excel(path, sheet_name=0, dtype=object, na_filter=False, engine="openpyxl")
     frame.columns = frame.columns.map(str)
     _check_width(path, frame.shape[1])
-    # Formatted rows below a table are read as empty ones.
+    # Formatted rows below a table are read as empty rows.
     frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
     columns = {}
     for name in frame.columns:
@@ -412,7 +412,7 @@ def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextF
 
 
 def _read_parquet(path: str) -> DataFrame:
-    """Numbers (also decimal ones), booleans, dates and texts; metadata of pandas are ignored."""
+    """Read numbers (including decimals), booleans, dates and texts; pandas metadata are ignored."""
     with _readable(path, "Parquet", "parquet"):
         arrow = import_module("pyarrow")
         with import_module("pyarrow.parquet").ParquetFile(path) as file:
@@ -438,7 +438,7 @@ def _read_parquet(path: str) -> DataFrame:
 
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
-    """A text file in UTF-8, packed by its ending, that appears when it is complete; "-" is standard output."""
+    """Open a UTF-8 text file, compressed by its ending, that appears when complete; "-" is standard output."""
     with ExitStack() as stack:
         if path == STDOUT:
             stream = getattr(sys.stdout, "buffer", None)
@@ -455,13 +455,13 @@ def open_output(path: str) -> Iterator[TextIO]:
             yield text
             text.flush()
         finally:
-            # The stream below stays open; what could not be written to it was reported already.
+            # The underlying stream stays open; errors in writing to it were already reported.
             with suppress(OSError, ValueError):
                 text.detach()
 
 
 def check_output(path: str) -> str:
-    """What separates the columns of an output file; refuses, before any work is done, one that cannot be written."""
+    """Return the column separator of an output file; raise early if the file cannot be written."""
     if path == STDOUT:
         if sys.stdout is None:
             raise ValueError("standard output is closed")

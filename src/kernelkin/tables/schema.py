@@ -1,4 +1,4 @@
-"""The schema of a training table: how such tables become the arrays that a model works with."""
+"""The schema of a training table: how tables are converted to the arrays that a model uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data import Table, listing, missing
+from ..data.arrays import Table, listing, missing
 from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
 from .encoder import TableEncoder, check_names, read_columns
@@ -18,20 +18,20 @@ from .encoder import TableEncoder, check_names, read_columns
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-# An integer written in the one usual way: "01", "+1" and "1.0" are other texts, and other names.
+# A plain integer; "01", "+1" and "1.0" are different names.
 CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of a table: features, the task of each row, the target; or several targets, each a task.
+    """The columns of a table: features, the task of each row, and the target; or several targets, each a task.
 
     Parameters
     ----------
     columns : tuple of Column
-        Those that became features, in the order of the features.
+        The columns that became features, in the order of the features.
     task : str or None
-        The column with the task of each row; None where every target is a task.
+        The column with the task of each row; None if every target is a task.
     target_names : tuple of str
         The columns to predict.
     whole_tasks : bool
@@ -39,15 +39,15 @@ class TableSchema:
     regression : bool
         Whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
     target_means, target_scales : tuple of float
-        The units of the targets.
+        Mean and standard deviation of the targets.
     n_rows : int
         Number of training rows.
     left_out : dict
-        Columns that are no features, and why.
+        Columns that are not features, each with the reason.
     decimal : {".", ","}
-        What separates the fraction of numbers that are text.
+        Decimal separator of numbers that are text.
     target_units : tuple of str
-        The units of the targets, such as "EUR", where cells may be written with them; empty where there are none.
+        The units that may follow the numbers in the target cells, such as "EUR"; empty if there are none.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class TableSchema:
         units: Sequence[str] = (),
         day_first: bool | None = None,
     ) -> TableSchema:
-        """Learn the schema of a training table whose tasks and targets are all there.
+        """Learn the schema of a training table without missing tasks or targets.
 
         Parameters
         ----------
@@ -150,19 +150,19 @@ class TableSchema:
         Parameters
         ----------
         frame : DataFrame of pandas, polars or Arrow, or dict of columns
-            Its columns in any order; columns that training did not have are ignored.
+            The columns may be in any order; columns that were not in the training table are ignored.
         """
         return self.encoder.transform(self._features(frame))
 
     def encode_table(self, frame: Any) -> Table:
-        """Return the features as a table that knows which of them belong together, for models to be fitted to."""
+        """Return the features as a table that records which of them belong together, for fitting models."""
         return self.encoder.encode(self._features(frame))
 
     def _features(self, frame: Any) -> Table:
         return select_columns(frame, [column.name for column in self.columns])
 
     def tasks(self, frame: Any) -> np.ndarray | None:
-        """Return the task of each row; None where every target is a task.
+        """Return the task of each row, or None if every target is a task.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class TableSchema:
             is_date = values.dtype.kind == "M"
             return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
         numbers = read_numbers(self.task, values)
-        # A text must be written as an integer is: "01" is not the task 1.
+        # A text must be a plain integer: "01" is not the task 1.
         good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
         if not good.all():
             row = int(np.argmin(good))
@@ -186,7 +186,7 @@ class TableSchema:
         return numbers.astype(np.int64)
 
     def targets(self, frame: DataFrame) -> Any:
-        """Return the target as the model is given it, standardised numbers or class labels: (n,), or a frame (n, T).
+        """Return the target as the model expects it, standardised numbers or class labels: (n,), or a frame (n, T).
 
         Parameters
         ----------
@@ -207,13 +207,13 @@ class TableSchema:
         return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
-        """Predictions of the model in the units of the table."""
+        """Return predictions of the model in the units of the table."""
         if not self.regression:
             return prediction
         return prediction * np.array(self.target_scales) + np.array(self.target_means)
 
     def unseen(self, frame: Any) -> dict[str, list[str]]:
-        """Return the texts that training did not have, by column; they are encoded as none of the known ones.
+        """Return the texts that were not in the training data, by column; they are encoded as none of the known texts.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class TableSchema:
 
 
 def select_columns(frame: Any, names: Sequence[str]) -> Table:
-    """Some columns of a data frame of any library, or of a dict of columns."""
+    """Return the named columns of a data frame of any library, or of a dict of columns."""
     if hasattr(frame, "iloc"):
         check_names(frame.columns, names)
         frame = frame[list(names)]
@@ -239,7 +239,7 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
 
 
 def class_labels(values: Series) -> np.ndarray:
-    """Labels of classes: whole numbers if all are, else text; None where missing."""
+    """Return class labels: integers if all are whole numbers, else text; None if missing."""
     if values.dtype.kind == "f" and are_whole(values):
         return values.to_numpy().astype(np.int64)
     texts = values.astype(object).map(str, na_action="ignore")
@@ -247,7 +247,7 @@ def class_labels(values: Series) -> np.ndarray:
 
 
 def are_whole(values: Series) -> bool:
-    """Whether all values are whole numbers that floats represent exactly."""
+    """Return whether all values are whole numbers that floats represent exactly."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     if not is_numeric_dtype(values) or is_bool_dtype(values):
@@ -256,12 +256,12 @@ def are_whole(values: Series) -> bool:
 
 
 def _whole(numbers: np.ndarray) -> np.ndarray:
-    """Which numbers (n,) are whole and below 2**53, so that no two whole numbers become one float."""
+    """Return which numbers (n,) are whole and below 2**53, so that floats represent them exactly."""
     return (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)
 
 
 def common_unit(values: Series, decimal: Decimal = ".") -> str:
-    """The unit of a target whose cells are all numbers, some with this unit: "EUR" of "30 EUR"; empty for others."""
+    """Return the unit of a target if all its cells are numbers, some with that unit ("30 EUR"); else an empty text."""
     if values.dtype.kind in "biufmM":
         return ""
     found = [split_number(text, decimal) for text in map(str, values.unique()) if not is_missing_mark(text)]
@@ -270,11 +270,11 @@ def common_unit(values: Series, decimal: Decimal = ".") -> str:
 
 
 def read_target(values: Series, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
-    """A target (n,) as numbers, NaN where it is missing."""
+    """Return a target (n,) as numbers, NaN where it is missing."""
     return read_numbers(str(values.name), values.to_numpy(), "number", decimal, unit)
 
 
 def _moments(numbers: np.ndarray) -> tuple[float, float]:
-    """The mean and the standard deviation of numbers (n,), NaN where missing."""
+    """Return the mean and the standard deviation of numbers (n,), NaN where missing."""
     known = numbers[~np.isnan(numbers)]
     return mean_and_scale(known) if len(known) else (0.0, 1.0)

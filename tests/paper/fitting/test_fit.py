@@ -38,7 +38,7 @@ def test_what_a_run_warns_of_is_left_to_the_caller():
     fitted = relation_fit(tol=1e-9, max_iter=2).plan(DATA).run(RunOptions())
     ((message, category),) = fitted.warnings
     assert category.__name__ == "ConvergenceWarning"
-    assert message.startswith("stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is")
+    assert message.startswith("stopped at max_iter; raise max_iter or loosen tol. The relative duality gap is")
 
 
 def test_a_plan_has_the_problem_in_standard_units_and_solves_it_in_the_users():
@@ -51,7 +51,7 @@ def test_a_plan_has_the_problem_in_standard_units_and_solves_it_in_the_users():
     by_hand = plan.units.restore(solve(problem, tol=1e-6))
     solution = plan.solve(problem)
     assert by_hand.primal == pytest.approx(solution.primal, rel=1e-12)
-    judged = plan.units.restore_evaluation(problem.evaluate(plan.units.weights(solution.B), tol=1e-9))
+    judged = plan.units.restore(problem.evaluate(plan.units.weights(solution.B), tol=1e-9))
     assert judged.bound <= solution.primal
     assert judged.primal >= solution.bound
 

@@ -73,7 +73,7 @@ def test_names_of_scikit_learn():
     assert metric.function(y, predicted, np.ones(20)) == pytest.approx(f1_score(y, predicted))
     distance = read_scoring("neg_mean_absolute_error", classification=False)
     assert distance.function(np.array([0.0, 1.0]), np.array([0.5, 1.0]), np.array([1.0, 3.0])) == -0.125
-    with pytest.raises(ValueError, match="needs predict_proba: of the scores of probabilities, searches have"):
+    with pytest.raises(ValueError, match="needs predict_proba; searches support only"):
         read_scoring("roc_auc_ovr", classification=True)
 
 
@@ -109,5 +109,5 @@ def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs
 
 
 def test_scores_of_probabilities_are_for_classifiers():
-    with pytest.raises(ValueError, match="scoring='neg_log_loss' is a score of probabilities, for classifiers"):
+    with pytest.raises(ValueError, match="scoring='neg_log_loss' scores probabilities and is only for classifiers"):
         read_scoring("neg_log_loss", classification=False)

@@ -123,7 +123,7 @@ def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
         ({"penalty": "mixed", "solver": "alternating"}, r"solver 'alternating' cannot solve a MixedNormProblem"),
         ({"penalty": "mixed", "solver": Joint()}, r"solver 'joint' cannot solve a MixedNormProblem"),
         ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.norms.LpPenalty'>"),
-        ({"penalty": lambda shape: None}, r"penalty must be a callable that returns a penalty, and it returned None"),
+        ({"penalty": lambda shape: None}, r"the callable penalty must return a penalty, but it returned None"),
         ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelEstimator must be .* Got 3 instead"),
     ],
 )

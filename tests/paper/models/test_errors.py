@@ -32,7 +32,7 @@ def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
     ("name", "value", "message"),
     [
         ("C", 0, r"'C' parameter of MKMTRLRegressor must be a float in the range \(0.0, inf\). Got 0"),
-        ("min_rank", 3.5, r"min_rank=3.5 is above the number of tasks, which is 3"),
+        ("min_rank", 3.5, r"min_rank=3.5 is larger than the number of tasks, 3"),
         ("prior", np.ones((3, 3)), r"prior is not positive definite: its smallest eigenvalue"),
         ("task_column", 0, r"the task of each row is given twice"),
         ("kernels", linear_kernels(columns=5), r"kernel 'linear\[5\]': column 5 is out of range, X has 3 columns"),

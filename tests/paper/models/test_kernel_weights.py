@@ -63,7 +63,7 @@ def test_stl_takes_the_kernel_that_is_meant(kernels, kernel, name):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        ("chi2", r"^kernel='chi2' is not one of the kernels, which are 'rbf\(0\.25 x median\)', .+"),
+        ("chi2", r"^unknown kernel='chi2'; the kernels are 'rbf\(0\.25 x median\)', .+"),
         (1.5, r"^kernel=1\.5 is not the position of one of the 6 kernels$"),
     ],
 )

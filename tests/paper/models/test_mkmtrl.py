@@ -168,8 +168,8 @@ def test_max_iter_warns_with_the_gap_and_what_to_do():
     assert warning.filename == __file__
     gap = model.duality_gap_ / model.objective_
     assert str(warning.message) == (
-        "MKMTRLRegressor: stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is "
-        f"{gap:.1e}, and tol=1e-09."
+        "MKMTRLRegressor: stopped at max_iter; raise max_iter or loosen tol. The relative duality gap is "
+        f"{gap:.1e}, but tol=1e-09."
     )
     assert model.n_iter_ == 3
 

@@ -224,7 +224,7 @@ def test_bound_of_an_indicator_is_its_minimum_over_its_set(indicator, Q, seed):
 
 
 def test_fixed_weights_must_be_weights():
-    with pytest.raises(ValueError, match="finite numbers that are not negative"):
+    with pytest.raises(ValueError, match="finite, non-negative numbers"):
         FixedWeights(np.array([[1.0, -1.0]]))
 
 

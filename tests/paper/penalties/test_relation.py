@@ -336,7 +336,7 @@ def test_effective_rank():
         ({"prior": np.eye(4)}, r"prior has shape \(4, 4\); 3 components need \(3, 3\)"),
         (
             {"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])},
-            r"prior is not symmetric: entries differ from their mirror image by up to 0\.5",
+            r"prior is not symmetric: it differs from its transpose by up to 0\.5",
         ),
         (
             {"prior": np.diag([1.0, 1.0, -0.25])},

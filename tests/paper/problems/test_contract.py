@@ -146,7 +146,7 @@ def test_standard_units_change_nothing_but_the_units(name):
     standard, units = problem.in_standard_units()
     B = draw(np.random.default_rng(4))
     there = standard.evaluate(units.weights(B), tol=1e-12)
-    one, two = problem.evaluate(B, tol=1e-12), units.restore_evaluation(there)
+    one, two = problem.evaluate(B, tol=1e-12), units.restore(there)
     np.testing.assert_array_equal(two.B, one.B)
     np.testing.assert_allclose(two.Q, one.Q, rtol=1e-7, atol=1e-9 * one.Q.max())
     for field in ("primal", "bound", "loss", "upper"):

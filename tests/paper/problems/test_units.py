@@ -159,7 +159,7 @@ def test_rows_without_cost_and_targets_without_spread_do_not_count():
     units = Units.of([constant], LOSSES["squared"])
     assert units.target == 0
     np.testing.assert_array_equal(units.offsets[0], [[7.0]])
-    np.testing.assert_array_equal(units.machines([constant])[0].y, 0.0)
+    np.testing.assert_array_equal(units.rescale([constant], LOSSES["squared"])[0][0].y, 0.0)
 
 
 def test_targets_of_machines_without_intercept_are_not_moved():
@@ -181,4 +181,4 @@ def test_targets_far_from_zero_are_centred_to_the_last_digit(form):
         machines = MachinePanel.of(machines, [rows[: len(y)]] * 2, len(rows))
     units = Units.of(machines, Ridge())
     # No number near 1e9 is closer to the mean than half a unit in the last place.
-    assert abs(float(units.machines(machines)[0].y.mean())) * 2.0**units.target <= 0.6 * np.spacing(1e9)
+    assert abs(float(units.rescale(machines, Ridge())[0][0].y.mean())) * 2.0**units.target <= 0.6 * np.spacing(1e9)

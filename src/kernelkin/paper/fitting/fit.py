@@ -136,7 +136,7 @@ class Fit:
         units = Units.of(machines, learner, weights=homogeneous)
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
         start = None if self.init is None else units.weights(read_init(self.init, shape))
-        scaled, learner = units.machines(machines), units.learner(learner)
+        scaled, learner = units.rescale(machines, learner)
         return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
@@ -148,8 +148,8 @@ class Fit:
                 f"device={self.device!r} is for wide data (y with a column for each task) with the squared loss, or "
                 "the hinge loss without couplings; leave it out, or pass arrays of NumPy, for others"
             )
-        faster = panel_pays(len(data.X), data.n_tasks, n_kernels, coupled=bool(couplings))
-        if together and (faster or self.device is not None):
+        sizes = len(data.X), data.n_tasks, n_kernels
+        if together and (self.device is not None or panel_pays(*sizes, coupled=bool(couplings))):
             panel = self.targets.panel(data, self.C)
             # A task of one class has no intercept of its own where tasks are coupled, and a panel one for each task.
             one_class = classes and any((y == y[0]).all() for y in data.y)
@@ -276,7 +276,9 @@ class FitPlan:
         B = self.units.weights(solution.B)
         duals: Any = solution.duals
         solved, bank = blocks.solutions(B, duals.tol)
-        return bank, replace(solution, evaluation=self.units.restore_evaluation(problem.judge(B, solved)))
+        judged = self.units.restore(problem.judge(B, solved))
+        values = {name: getattr(judged, name) for name in ("B", "duals", "Q", "R", "loss", "upper", "primal")}
+        return bank, replace(solution, **values)
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, and what a user is told about it."""
@@ -362,7 +364,7 @@ def convergence_warnings(solution: Solution, tol: float) -> Warnings:
     """Warn if a solver ended before the gap was closed."""
     if solution.status not in UNFINISHED:
         return []
-    reached = f"The relative duality gap reached is {solution.relative_gap:.1e}, and tol={tol:g}."
+    reached = f"The relative duality gap is {solution.relative_gap:.1e}, but tol={tol:g}."
     return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 
 

@@ -81,7 +81,7 @@ class TwoStageFit:
     def plan(self, data: TaskData) -> TwoStagePlan:
         """Apply to data."""
         if self.min_rank > data.n_tasks:
-            raise ValueError(f"min_rank={self.min_rank:g} is above the number of tasks, which is {data.n_tasks}")
+            raise ValueError(f"min_rank={self.min_rank:g} is larger than the number of tasks, {data.n_tasks}")
         if self.unknown_tasks == "common":
             check_common_part(self.fit_couplings(data))
         machines = self.targets.machines(data, self.C)
@@ -386,7 +386,7 @@ def fit_nystroem(
     features = cross @ to_features
     # Centred targets of order one: linear support vector machines penalise their intercept too.
     units = Units.of([machine], learner, weights=False)
-    scaled, learner = units.machines([machine])[0], units.learner(learner)
+    (scaled,), learner = units.rescale([machine], learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

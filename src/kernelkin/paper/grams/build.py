@@ -13,23 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...decompositions import inverse
-from ...kernels import (
+from ...kernels.grams import (
     ASYMMETRY,
-    FittedKernel,
-    GaussianKernel,
     Scaling,
     check_gram,
     check_precomputed,
-    evaluate,
     fit_diagonal_scaling,
     fit_scaling,
     precomputed_names,
     project_stack,
     rounding_shift,
-    thin,
 )
+from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate, thin
 from ..couplings import Coupling, width
 from .coupled import CoupledGrams, PointStack, is_worthwhile
 from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels
@@ -93,14 +90,6 @@ class GramPlan:
     def factored(self) -> bool:
         """Whether the shared part is handed to the machines as a factor of low rank."""
         return is_worthwhile(self.shared_rank, sum(self.machines))
-
-    @property
-    def stack_bytes(self) -> int:
-        """Bytes of the Gram stacks."""
-        stacks = self.n_kernels * self.itemsize * sum(n * n for n in self.sizes)
-        if self.dense:
-            return stacks + self.n_kernels * self.itemsize * sum(self.sizes) ** 2
-        return stacks + (self.itemsize if self.approximate_rank else 8) * sum(self.machines) * self.link_rank
 
 
 def plan_grams(
@@ -290,13 +279,17 @@ def scale_grams(
     to `check_kernels`.
     """
     weights, is_part = stack_weights(data), charges is not None
-    scalings, stacks = _scaled(raw.own, weights, normalize, raw.names, overwrite)
+    scalings, stacks = [], []
+    for stack, weight in zip(raw.own, weights, strict=True):
+        scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
+        scalings.append(scaling)
+        stacks.append(scaled)
     if charges is None:
         found = np.ones(len(raw.names))
         charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else found
     scalings = _charge(scalings, stacks, charges)
     if not is_part:
-        check_kernels(raw.names, np.array([raw.present, left_by_scaling(scalings)]))
+        check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
         stack = GramStack(stacks[0])
@@ -311,24 +304,6 @@ def scale_grams(
     exact = not isinstance(raw.linked, LowRankKernels) or raw.linked.is_exact
     bank = replace(bank, link_scaling=link_scaling, link_factors=None if exact else raw.linked)
     return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
-
-
-def left_by_scaling(scalings: Sequence[Scaling]) -> np.ndarray:
-    """(K,) whether scaling leaves something of each kernel, in any task."""
-    return np.any([scaling.factor > 0 for scaling in scalings], axis=0)
-
-
-def _scaled(
-    stacks: Sequence[np.ndarray],
-    weights: Sequence[np.ndarray],
-    normalize: str | None,
-    names: Sequence[str],
-    overwrite: bool,
-) -> tuple[list[Scaling], list[np.ndarray]]:
-    """The scaling of each stack, and the scaled stacks."""
-    pairs = zip(stacks, weights, strict=True)
-    scaled = [fit_scaling(normalize, stack, weight, names, overwrite) for stack, weight in pairs]
-    return [scaling for scaling, _ in scaled], [stack for _, stack in scaled]
 
 
 def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
@@ -349,8 +324,8 @@ def _scale_linked(
         scaling, kernels = raw.linked.scaled(normalize, weight, charges)
         return kernels, scaling
     assert raw.linked is not None
-    scalings, (scaled,) = _scaled([raw.linked], [weight], normalize, raw.names, overwrite)
-    return PointStack(GramStack(scaled), [np.arange(len(weight))]), _charge(scalings, [scaled], charges)[0]
+    scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
+    return PointStack(GramStack(scaled), [np.arange(len(weight))]), _charge([scaling], [scaled], charges)[0]
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from ...decompositions import Cholesky, eigh
-from ...engines import Each, serially
+from ...engines.threads import Each, serially
 from ..couplings import Coupling, connected_tasks
 from .lowrank import LowRankKernels
 from .operator import arrays_on

@@ -18,10 +18,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...decompositions import eigh
-from ...engines import Each, serially
-from ...kernels import FittedKernel, LinearKernel, PolynomialKernel, Scaling, diagonals, fit_diagonal_scaling
+from ...engines.threads import Each, serially
+from ...kernels.grams import Scaling, fit_diagonal_scaling
+from ...kernels.kernel import FittedKernel, LinearKernel, PolynomialKernel, diagonals
 
 # Factors pay off while their columns together are fewer than this share of the rows.
 _WORTHWHILE = 1 / 3

@@ -12,20 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ...data import TaskData
-from ...kernels import (
-    FittedKernel,
+from ...data.forms import TaskData
+from ...kernels.grams import (
     Scaling,
     check_gram,
     check_precomputed,
     check_values,
-    diagonals,
-    evaluate,
     fit_diagonal_scaling,
-    pairs,
     project,
     project_stack,
 )
+from ...kernels.kernel import FittedKernel, diagonals, evaluate, pairs
 from ..couplings import Coupling
 from .build import KernelBank, RawGrams, positions_in_order
 from .lowrank import LowRankKernels

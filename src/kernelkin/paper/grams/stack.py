@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines import Each, serially
+from ...engines.threads import Each, serially
 from .operator import Arrays, SharedOperator
 
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every

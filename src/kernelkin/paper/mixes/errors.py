@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from ...decompositions import eigh, pseudo_inverse
+from ...decompositions import eigh, least_squares, pseudo_inverse
 from ..grams.operator import Arrays, Result, SharedOperator, in_blocks
 from ..problems.columns import Block, ratio
 
@@ -44,6 +44,9 @@ _FIRST_LIMIT, _MORE, _MARGIN, _EXTREME = 10.0, 4, 2, 0.05
 _PRIOR_LABELS = 10
 # Sets of rows for which the information about components is computed, at most.
 _PATTERNS = 4
+# Bounded least squares: up to so many columns one after the other, which is exact; sweeps of coordinate descent over
+# more, and the change relative to the largest weight at which they end.
+_FEW_COLUMNS, _SWEEPS, _CHANGE = 200, 500, 1e-6
 # Traces of products are sums over so many rows at one time.
 _TRACE_ROWS = 128
 # The least share of noise in the variance of a task, so that strengths stay finite, and the least spread over tasks, as
@@ -421,9 +424,21 @@ def drawn_together(S: np.ndarray, moments: np.ndarray, classes: np.ndarray | Non
 
 def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T)."""
+    diagonal = np.maximum(np.diag(H), _TINY)
+    if g.shape[1] > _FEW_COLUMNS:
+        x = np.maximum(least_squares(H, g), 0.0)
+        for _ in range(_SWEEPS):
+            largest = 0.0
+            for k in range(len(H)):
+                new = np.maximum(x[k] + (g[k] - H[k] @ x) / diagonal[k], 0.0)
+                largest = max(largest, float(np.abs(new - x[k]).max()))
+                x[k] = new
+            if largest <= _CHANGE * float(x.max(initial=0.0)):
+                break
+        return x
     # |A x - d|^2 has the same minimum where A'A = H and A'd = g. Variables are scaled to a diagonal of ones, for their
     # entries may differ by many orders of magnitude.
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), _TINY))
+    scale = 1.0 / np.sqrt(diagonal)
     values, vectors = eigh(scale[:, np.newaxis] * H * scale)
     kept = values > 1e-12 * len(H)
     roots, basis = np.sqrt(values[kept])[:, np.newaxis], vectors[:, kept].T

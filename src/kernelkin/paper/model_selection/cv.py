@@ -1,4 +1,4 @@
-"""Estimators that choose parameters by cross-validation inside tasks: of MK-MTRL, and of any model of the paper."""
+"""Estimators that choose parameters by cross-validation within tasks, for MK-MTRL and any model of the paper."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import Fold, TaskData, make_folds
-from ...engines import SingleThreadedBLAS, count_workers, read_engine
+from ...data.folds import Fold, make_folds
+from ...data.forms import TaskData
+from ...engines.threads import SingleThreadedBLAS, count_workers, read_engine
 from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
-from ..fitting import Regression
-from ..mixes import TaskMixes, TaskMixFit
+from ..fitting.targets import Regression
+from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
@@ -36,57 +37,57 @@ from .search import SearchGrams, run_search, separate_need, shares_grams, tabula
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
         "dict of lists, list of such dicts, or None",
-        "Values of the estimator's parameters, as for `GridSearchCV`. None: the values that suit most data, for "
-        "parameters that are at their defaults; C goes on where an end of its values is best.",
+        "Values of the estimator's parameters to try, as for `GridSearchCV`. None: a default grid for the parameters "
+        "that are at their defaults; if the best C is at the end of the grid, the grid is extended.",
         [dict, list, None],
     ),
     "cv": Parameter(
         "int, or iterable of (training rows, test rows)",
-        "A number of folds, made inside every task and stratified by class; on wide data a row is held out for all "
-        "tasks at once, unless training and test rows are given as masks of labels, of shape (n, T). A class with a "
-        "single row in a task stays in training.",
+        "Number of folds, or the folds. The rows of every task are divided into folds, stratified by class. On wide "
+        "data a row is held out for all tasks at once, unless training and test rows are given as masks of labels, of "
+        "shape (n, T). If a class has a single row in a task, this row is always in training.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
     ),
     "scoring": Parameter(
         "None, str or callable",
-        "None: errors pooled over the held-out rows of all tasks, which with few rows a task distinguish candidates "
-        "best: an R^2 of targets in units of their task's spread, or for classifiers the logistic loss of the decision "
-        "values, with its sign changed. Otherwise a name of scikit-learn's; or a callable ``(y, values) -> float``, "
-        "which for a classifier gets decision values, with y True for the second of two classes; each task's held-out "
-        "values are pooled over the folds and scored, and the mean is taken over the tasks whose score is defined.",
+        "None: a score over the held-out rows of all tasks together, which compares candidates best if tasks have few "
+        "rows: the R^2 of targets divided by the standard deviation of their task, or the negative logistic loss for "
+        "classifiers. Otherwise, the name of a scorer of scikit-learn, or a callable ``(y, values) -> float``. For a "
+        "classifier, the callable gets decision values, and y is True for the second of two classes. The held-out "
+        "values of each task are pooled over the folds and scored; the score is the mean over tasks, without "
+        "undefined scores.",
         [str, callable, None],
     ),
     "search_tol": Parameter(
         "float",
-        "The relative duality gap of candidates, where the estimator's own `tol` is smaller. The last fit keeps to "
+        "Tolerance for candidates during the search; the larger of `search_tol` and `tol` is used. The final fit uses "
         "`tol`.",
         [Interval(Real, 0, None, closed="neither")],
     ),
     "cache": Parameter(
         "path, optional",
-        "A folder that keeps every finished line of candidates on every fold: a search that was killed goes on from "
-        "there, if it has the same data, parameters, version of this library and `random_state` (an int). Several "
-        "processes may share one. Kernels that are functions of yours are refused: a change to them would not be "
-        "noticed.",
+        "Folder for intermediate results. An interrupted search continues from there if it has the same data, "
+        "parameters, version of kernelkin and `random_state` (an int). Several processes may share a folder. Kernels "
+        "that are your own functions raise an error, because changes in their code cannot be detected.",
         [str, PathLike, None],
     ),
     "n_jobs": Parameter(
         "int, optional",
-        "Number of threads over folds and lines of candidates. The result does not depend on it.",
+        "Number of threads; folds and candidates run in parallel. The result does not depend on it.",
         [Integral, None],
     ),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
-        'Where folds and lines of candidates are tried: "threads", `n_jobs` threads of this process; '
-        "a `distributed.Client`, the workers of its cluster, each of which gets all rows. "
+        'Where folds and candidates are fitted. "threads": `n_jobs` threads of this process. '
+        "A `distributed.Client`: the workers of its cluster, each of which gets all rows. "
         "The result does not depend on it.",
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
     "callback": Parameter(
         "callable, optional",
-        "Called with two numbers after each candidate on each fold: how many are done, of how many. (Candidates that "
-        "are the same model count as one.)",
+        "Called after each candidate on each fold, with the number of finished fits and the total number. Candidates "
+        "that are equivalent count as one.",
         [callable, None],
     ),
 }
@@ -94,39 +95,39 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
 SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "cv_results_": (
         "dict of arrays",
-        "A row for each candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
-        "`split*_test_score` (a fold alone), `rank_test_score`, `converged`, `seconds` (over all folds; candidates "
-        "solved together share theirs).",
+        "One row per candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
+        "`split*_test_score` (score of a single fold), `rank_test_score`, `converged`, `seconds` (sum over folds; "
+        "equivalent candidates have the same time).",
     ),
-    "best_index_": ("int", "The first candidate with the best score."),
-    "best_params_": ("dict", "Its parameters."),
-    "best_score_": ("float", "Its score."),
+    "best_index_": ("int", "Index of the first candidate with the best score."),
+    "best_params_": ("dict", "Parameters of the best candidate."),
+    "best_score_": ("float", "Score of the best candidate."),
     "best_estimator_": (
         "estimator",
-        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` and so on) "
-        "are available here too.",
+        "The model with the best parameters, fitted on all rows. Its fitted attributes (`kernel_weights_` etc.) are "
+        "also available on the search itself.",
     ),
     "n_splits_": ("int", "Number of folds."),
-    "search_time_": ("float", "Seconds of the search."),
-    "refit_time_": ("float", "Seconds of the last fit."),
-    "n_cached_": ("int", "How many lines of candidates on a fold were found in the cache."),
+    "search_time_": ("float", "Time of the search in seconds."),
+    "refit_time_": ("float", "Time of the final fit in seconds."),
+    "n_cached_": ("int", "Number of results that were read from the cache."),
 }
 
 _GRID = Parameter(
     "dict of lists, list of such dicts, or None",
     'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
-    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000, and further where an end is best, with values '
-    "of `parsimony`, `shrinkage` and `evenness` and, where tasks have rows of their own, with a part that all tasks "
-    "share; parameters that you set are not searched. A grid of mu beside C repeats itself, for the model depends on "
-    "``mu / C**3`` alone.",
+    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000 (extended if the best C is at an end), several '
+    "values of `parsimony`, `shrinkage` and `evenness` and, if tasks have different rows, a part that all tasks share. "
+    "Parameters that are not at their defaults are not searched. Do not search both mu and C: the model depends only "
+    "on ``mu / C**3``.",
     [dict, list, None],
 )
 _PER_TASK = Parameter(
     "bool",
-    "Whether to choose for each task by its own held-out errors, drawn towards all tasks by how much its rows can "
-    "tell; for the squared loss on wide data, labels of which may be missing (see the guide on large data). Kernel "
-    "weights and strength are chosen in place of the search over `grid`; `kernel_weights_` are then those at C = 1, "
-    "and what describes the penalty (`mu`, `shrinkage` and so on), `cv` and `scoring` are not used.",
+    "Whether to choose kernel weights and strength separately for each task, by its held-out errors. Errors of tasks "
+    "with few rows are shrunk towards those of all tasks. Only for the squared loss on wide data; labels may be "
+    "missing (see the guide on large data). This replaces the search over `grid`. `kernel_weights_` are then those "
+    "for C = 1; `cv`, `scoring` and the parameters of the penalty (`mu`, `shrinkage` etc.) are not used.",
     ["boolean"],
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
@@ -134,14 +135,14 @@ _REGRESSOR_ATTRIBUTES = {
     **SEARCH_ATTRIBUTES,
     "task_choices_": (
         "array of shape (T, 2)",
-        "With ``per_task=True``, the mix of kernels and the strength that each task chose, by position "
-        "among those that `cv_results_` lists.",
+        "With ``per_task=True``: the positions of each task's kernel weights and strength among those in "
+        "`cv_results_`.",
     ),
 }
 
 
 def _of_best(name: str, model: type) -> Any:
-    """Return a method of searches that is the method of this name of the best estimator."""
+    """Return a method that calls the method of this name of the best estimator."""
 
     @wraps(getattr(model, name))
     def method(self: BaseSearch, *arguments: Any, **named: Any) -> Any:
@@ -151,12 +152,12 @@ def _of_best(name: str, model: type) -> Any:
 
 
 def _has(name: str) -> Callable[[Any], bool]:
-    """Return whether the model of a search has a method."""
+    """Return a function that checks whether the model of a search has a method."""
     return lambda search: hasattr(search.make_model(), name)
 
 
 class BaseSearch(MetaEstimatorMixin, ShownEstimator):
-    """A search over the parameters of a model. A subclass says which model."""
+    """Base class of searches over the parameters of a model; subclasses define `make_model`."""
 
     grid: Any
     cv: Any
@@ -200,7 +201,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         return self
 
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
-        """Search, give the model the best parameters, and fit it."""
+        """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
         candidates, lines, folds, grams = self._prepare(model, data)
         if self.scoring is None:
@@ -212,7 +213,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         options["engine"] = read_engine(self.engine, self.n_jobs)
         found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
         self.cv_results_ = tabulate(candidates, found, scorer)
-        # Where an end of the default values of C is best, the search goes on beyond it.
+        # If the best C is at an end of the default grid, the grid is extended.
         for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
             more = beyond(candidates, self.cv_results_["mean_test_score"], self.cv_results_["standard_error"])
             if not more:
@@ -235,7 +236,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     def _choose(self, candidates: Sequence[dict[str, Any]]) -> None:
         scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
         if np.isnan(scores).all():
-            raise ValueError("no candidate has a score: no task has held-out rows on which it is defined")
+            raise ValueError("no candidate has a score: it is undefined on the held-out rows of every task")
         self.best_index_ = int(np.nanargmax(scores))
         self.best_params_ = dict(candidates[self.best_index_])
         self.best_score_ = float(scores[self.best_index_])
@@ -247,7 +248,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
             )
 
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
-        """Return an upper bound on the bytes that `fit` takes besides the data; nothing is fitted.
+        """Return an upper bound on the memory of `fit` in bytes, without the data. Nothing is fitted.
 
         Parameters
         ----------
@@ -261,7 +262,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         return self._bytes(model, model.training_data(X, y, tasks))
 
     def _bytes(self, model: Any, data: TaskData) -> int:
-        """Bound the bytes that `_fit_data` takes."""
+        """Bound the memory of `_fit_data` in bytes."""
         _, lines, folds, grams = self._prepare(model, data, check=False)
         if grams is None:
             return separate_need(lines, data, folds, self.n_jobs).peak
@@ -270,7 +271,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     def _prepare(
         self, model: Any, data: TaskData, check: bool = True
     ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SearchGrams | None]:
-        """Read the grid, plan every line once so that errors show early, and check the memory."""
+        """Read the grid, plan every line once to raise errors early, and check the memory."""
         candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
@@ -291,18 +292,16 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     def _best(self) -> Any:
         check_is_fitted(self)
-        # Where predictions are made may change after the fit.
+        # The user may change the device after the fit.
         if hasattr(self, "device") and self.best_estimator_.device != self.device:
             self.best_estimator_.set_params(device=self.device)
         return self.best_estimator_
 
-    # The best estimator predicts and scores, by its own methods.
     predict = _of_best("predict", PaperEstimator)
     score_tasks = _of_best("score_tasks", PaperEstimator)
     predict_proba = available_if(_has("predict_proba"))(_of_best("predict_proba", PaperClassifier))
     decision_function = available_if(_has("decision_function"))(_of_best("decision_function", PaperClassifier))
     predict_interval = available_if(_has("predict_interval"))(_of_best("predict_interval", PaperRegressor))
-    # The mean of the scores of tasks, and a page on the fit, as for any estimator.
     score, report = MultiTaskEstimator.score, MultiTaskEstimator.report
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -322,12 +321,11 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     **SEARCH_PARAMETERS,
 )
 class MultiTaskCV(BaseSearch):
-    """Choose the parameters of a multi-task model by cross-validation inside the tasks.
+    """Choose the parameters of a multi-task model by cross-validation within the tasks.
 
-    Kernels are evaluated once, on all rows; every fold works on slices of them, scaled by its own training rows. (The
-    widths of Gaussian kernels, where they are relative to the median distance, are fitted once, on all rows.)
-    Candidates that differ in C and mu alone are solved one after the other, each from the last; those of equal
-    ``mu / C**3`` are the same model, and are solved once.
+    Kernels are evaluated once on all rows. Every fold uses slices of these Gram matrices, scaled on its own training
+    rows. (Relative widths of Gaussian kernels are fitted once, on all rows.) Candidates that differ only in C and mu
+    are solved with warm starts. Candidates with equal ``mu / C**3`` are equivalent and solved once.
 
     Examples
     --------
@@ -365,10 +363,10 @@ class MultiTaskCV(BaseSearch):
 
 @describe((), SEARCH_ATTRIBUTES, **_SEARCH)
 class MKMTRLClassifierCV(BaseSearch):
-    """`MKMTRLClassifier` with parameters chosen by cross-validation inside the tasks.
+    """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLClassifier` are
-    available here too.
+    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLClassifier` are
+    also available here.
 
     Examples
     --------
@@ -428,10 +426,10 @@ class MKMTRLClassifierCV(BaseSearch):
 
 @describe((), _REGRESSOR_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
 class MKMTRLRegressorCV(BaseSearch):
-    """`MKMTRLRegressor` with parameters chosen by cross-validation inside the tasks.
+    """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that the grid does not name are those of the model. All attributes of a fitted `MKMTRLRegressor` are
-    available here too.
+    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLRegressor` are
+    also available here.
 
     Examples
     --------
@@ -494,13 +492,13 @@ class MKMTRLRegressorCV(BaseSearch):
         return self._task_mixes().plan(data).memory().peak if self.per_task else super()._bytes(model, data)
 
     def _task_mixes(self) -> TaskMixFit:
-        """Return what a search with `per_task=True` fits; see `kernelkin.paper.mixes`."""
+        """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
         names = ("kernels", "parsimony", "normalize", "tol", "device")
         targets = Regression(self.loss, self.epsilon, self.fit_intercept)
         return TaskMixFit(targets=targets, **{name: getattr(self, name) for name in names})
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        """Choose kernel weights and strength for each task, and store what was tried."""
+        """Choose kernel weights and strength for each task, and store the results of all candidates."""
         given = [name for name in ("grid", "couplings", "task_features", "cache") if getattr(self, name) is not None]
         if given:
             raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
@@ -522,13 +520,13 @@ class MKMTRLRegressorCV(BaseSearch):
 
 
 def _model_parameters(search: Any, model: type) -> dict[str, Any]:
-    """Return the parameters of the model; progress, callbacks and engine are those of the search."""
+    """Return the parameters that a search passes to its model; not callback, verbose and engine."""
     shared = set(search.get_params(deep=False)) - {"callback", "verbose", "engine"}
     return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}
 
 
 def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
-    """A row for each mix and strength: R^2 of leave-one-out values, the mean over tasks and its standard error."""
+    """Return `cv_results_` with a row per mix and strength: mean R^2 over tasks and its standard error."""
     n_mixes, n_strengths, n_tasks = found.errors.shape
     scores = 1.0 - found.errors.reshape(-1, n_tasks) / found.variance
     params = [

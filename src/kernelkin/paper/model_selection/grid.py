@@ -1,12 +1,11 @@
-"""Candidates: the default grid, what a user may pass, and the lines along which one solution leads to the next.
+"""Candidates of a search: the default grid, grids of the user, and lines of candidates for warm starts.
 
-With C and mu the problem of a penalty that is homogeneous of degree two has one parameter, not two: with `a = C a'` and
-`B = B'/C`
+If the penalty is homogeneous of degree two, C and mu are only one parameter: with `a = C a'` and `B = B'/C`
 
     F(B; C, mu) = C F(B'; 1, mu/C^3)
 
-for the hinge, the squared and the epsilon-insensitive loss alike, and the function `sum_k b_k sum_i a_i k_k(x, x_i)` is
-the same in both. Candidates of equal `mu/C^3` are one candidate, and those that differ in C and mu alone form a line.
+for the hinge, squared and epsilon-insensitive loss, and the function `sum_k b_k sum_i a_i k_k(x, x_i)` is the same in
+both. So candidates with equal `mu/C^3` are equivalent. Candidates that differ only in C and mu form a line.
 """
 
 from __future__ import annotations
@@ -20,33 +19,34 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 
-from ...data import TaskData, listing
-from ...kernels import default_kernels
-from ..fitting import Fit
-from ..solvers import Joint
+from ...data.arrays import listing
+from ...data.forms import TaskData
+from ...kernels.families import default_kernels
+from ..fitting.fit import Fit
+from ..solvers.joint import Joint
 
 Params = Mapping[str, Any]
 Grid = list[dict[str, Sequence[Any]]]
 
 COSTS = tuple(np.logspace(-2, 3, 9).tolist())
-# A machine with the rows of all tasks takes long: it is tried at few values of C.
+# A machine over the rows of all tasks is slow, so fewer values of C are tried.
 COUPLED_COSTS = tuple(np.logspace(-1, 2, 4).tolist())
-# Degrees to which kernels are charged for their complexity, the most useful first.
+# Values of parsimony, the most useful first.
 PARSIMONY = (0.5, 1.0, 0.0)
-# Rows of all tasks above which one machine over all of them is too slow to be tried along a path.
+# Coupled candidates are tried if all tasks together have at most this many rows.
 MAX_COUPLED_ROWS = 2500
-# Where the best value of C is at the end of its grid, the grid goes on by this factor, so often at most.
+# If the best C is at an end of the grid, the grid is extended by this factor, at most this often.
 EXTENSION, MAX_EXTENSIONS = 10.0, 2
-# Gains along C that are smaller than this part of a standard error are not followed further.
+# The grid is not extended if the gain is smaller than this many standard errors.
 FLAT = 0.2
-# Difference below which two values of log(mu/C^3) are the same number.
+# Values of log(mu/C^3) that differ by less are equal.
 _SAME = 1e-9
-# What says how data are read or how a fit is run is not a matter of choice by score.
+# Parameters that do not change the model, or change how data are read.
 _NOT_FOR_GRIDS = ("task_column", "n_jobs", "engine", "device", "verbose", "callback", "unknown_tasks")
 
 _ALONE: Grid = [
     {"parsimony": PARSIMONY, "C": COSTS},
-    # Kernel weights that are not tied across tasks, and weights that are close to the average kernel.
+    # Independent kernel weights, and weights close to the average kernel.
     {"parsimony": PARSIMONY[:1], "shrinkage": (1.0,), "C": COSTS},
     {"parsimony": (0.0,), "evenness": (0.9,), "C": COSTS},
 ]
@@ -64,18 +64,18 @@ _OTHERS: dict[str, Sequence[Any]] = {
 
 
 def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
-    """Return the grid that searches and the command line's `--cv` try, as a list of dicts for `GridSearchCV`.
+    """Return the default grid of searches and of the command line's `--cv`, as a list of dicts for `GridSearchCV`.
 
-    Parameters that are not at their defaults stay what they are.
+    Parameters that are not at their defaults are not searched.
     """
     params, free = model.get_params(deep=False), _free(model)
     if "shrinkage" not in params or "couplings" not in params:
         more = {"parsimony": PARSIMONY} if "parsimony" in params and "mu" in params else {}
         entries: Grid = [{**_OTHERS, **more}]
     elif params["couplings"] is None and params.get("unknown_tasks") == "common":
-        entries = [_COUPLED]  # only what all tasks share predicts others
+        entries = [_COUPLED]  # unknown tasks need a common part
     else:
-        # A part that tasks share is worth trying on rows of their own, if these are not too many.
+        # A shared part is tried if tasks have different rows and these are not too many.
         few = data.n_tasks > 1 and data.form != "wide" and sum(map(len, data.rows)) <= MAX_COUPLED_ROWS
         entries = [*_ALONE, _COUPLED] if few and params["couplings"] is None else _ALONE
     kept: Grid = []
@@ -86,7 +86,7 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
 
 
 def has_choices(model: BaseEstimator) -> bool:
-    """Whether the default grid has anything to choose for a model."""
+    """Return True if the default grid of a model is not empty."""
     return not _free(model).isdisjoint(_OTHERS)
 
 
@@ -101,14 +101,14 @@ def _free(model: BaseEstimator) -> set[str]:
 
 
 def _covers(other: Mapping[str, Sequence[Any]], entry: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether all candidates of an entry are in another one."""
+    """Return True if all candidates of `entry` are also in `other`."""
     return other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
 
 
 def next_costs(costs: Sequence[float], errors: Sequence[float], standard_error: float) -> list[float]:
-    """Return values of C beyond the end of a grid, if that end is the best by more than a trifle.
+    """Return values of C beyond the end of a grid if that end is clearly the best, else an empty list.
 
-    `costs` (m,) are in ascending order; errors are infinite where a value was dropped.
+    `costs` (m,) are in ascending order; errors of dropped values are infinite.
     """
     best = int(np.argmin(errors))
     inner = {0: 1, len(costs) - 1: len(costs) - 2}
@@ -120,7 +120,7 @@ def next_costs(costs: Sequence[float], errors: Sequence[float], standard_error: 
 
 
 def beyond(candidates: Sequence[dict[str, Any]], scores: np.ndarray, errors: np.ndarray) -> list[dict[str, Any]]:
-    """Return candidates beyond an end of C at which the best one is; scores and standard errors (n,)."""
+    """Return candidates beyond the end of C if the best candidate is there; scores and standard errors (n,)."""
     best = int(np.nanargmax(scores))
     if "C" not in candidates[best]:
         return []
@@ -135,12 +135,12 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
     """Return the candidates of a grid as for `GridSearchCV`: a dict of lists, or a list of such dicts."""
     candidates = list(ParameterGrid(grid))
     if not candidates:
-        raise ValueError("grid is an empty list: there is no candidate to choose")
+        raise ValueError("grid is an empty list: it has no candidates")
     allowed = [name for name in estimator.get_params(deep=False) if name not in _NOT_FOR_GRIDS]
     for name in dict.fromkeys(name for params in candidates for name in params):
         if name not in allowed:
             raise ValueError(
-                f"{name!r} cannot be in the grid of {type(estimator).__name__}; the parameters that can are "
+                f"{name!r} cannot be in the grid of {type(estimator).__name__}; allowed parameters: "
                 f"{listing(allowed, 20)}"
             )
     return candidates
@@ -148,13 +148,13 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
 
 @dataclass(frozen=True)
 class Line:
-    """Problems in the order in which they are solved.
+    """Problems that are solved one after the other.
 
     Attributes
     ----------
-    steps : the specification of each problem, and all candidates it answers.
-    warm : whether each problem starts from the one before.
-    params : those of one of its candidates: all have the same but for C and mu.
+    steps : the specification of each problem, and the indices of all candidates that are equivalent to it.
+    warm : whether each problem starts from the previous solution.
+    params : parameters of one candidate; the others differ only in C and mu.
     """
 
     steps: tuple[tuple[Any, tuple[int, ...]], ...]
@@ -167,16 +167,16 @@ class Line:
 
 
 def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: float, first: int = 0) -> list[Line]:
-    """Sort candidates into lines. They are solved to the gap `tol` where the estimator's own is smaller.
+    """Sort candidates into lines. The tolerance is the larger of `tol` and the estimator's own.
 
-    `first` is the number of the first candidate.
+    `first` is the index of the first candidate.
     """
     lines: dict[tuple, list[tuple[float, int, Any]]] = {}
     for index, params in enumerate(candidates):
         specification = _candidate(estimator, params, tol).specification()
         warm = _follows_path(specification)
         others = identity(params, [name for name in sorted(params) if name not in ("C", "mu")])
-        # Values of mu and the scale of the targets are not comparable.
+        # A number for mu and mu="scale" are not comparable.
         line = isinstance(specification.mu, str) if warm else index
         position = specification.path_position if warm else 0.0
         lines.setdefault((others, warm, line), []).append((position, index, specification))
@@ -195,10 +195,9 @@ def make_lines(estimator: BaseEstimator, candidates: Sequence[Params], tol: floa
 
 
 def identity(params: Params, names: Sequence[str]) -> tuple:
-    """Return a key for parameters of a candidate.
+    """Return a hashable key for some parameters of a candidate.
 
-    Numbers and words are compared by value, others by identity: they come from the grid's lists, so that equal ones
-    are one object.
+    Numbers and strings are compared by value, other objects by identity.
     """
     given = ((name, params[name]) for name in names if name in params)
     return tuple((name, v if isinstance(v, int | float | str | None) else ("object", id(v))) for name, v in given)
@@ -213,7 +212,7 @@ def _candidate(estimator: BaseEstimator, params: Params, tol: float) -> Any:
 
 
 def _follows_path(specification: Any) -> bool:
-    """Whether the end of a fit does not depend on its start, but for the tolerance, and C and mu are one parameter."""
+    """Return True if warm starts do not change the result, up to the tolerance, and C and mu are one parameter."""
     return (
         isinstance(specification, Fit)
         and specification.has_path

@@ -1,4 +1,4 @@
-"""Scores of candidates from their values at held-out rows: of each task, or pooled over the rows of all tasks."""
+"""Scores of candidates on held-out rows: the mean over tasks, or pooled over the rows of all tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
-from ...data import Fold, TaskData
-from ...uncertainty import fit_link, pooled_link
+from ...data.folds import Fold
+from ...data.forms import TaskData
+from ...uncertainty.calibration import fit_link, pooled_link
 from ..fitting.targets import classes_of_outputs
 
 # For each fold and task, values (q_t, m) at the held-out rows.
@@ -20,13 +21,13 @@ Outputs = Sequence[Sequence[np.ndarray]]
 
 
 def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
-    """R^2; NaN for a single row, and where the targets are all the same."""
+    """Return R^2; NaN if all targets are equal."""
     spread = weight @ (y - weight @ y / weight.sum()) ** 2
     return float(1.0 - weight @ (y - prediction) ** 2 / spread) if spread > 0 else float("nan")
 
 
 def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
-    """The share of pairs of a positive and a negative that are in order, ties counting half; NaN without pairs."""
+    """Return the area under the ROC curve; NaN if all rows have the same class."""
     _, place = np.unique(values, return_inverse=True)
     positive = np.bincount(place, weight * y)
     negative = np.bincount(place, weight * ~y)
@@ -35,24 +36,24 @@ def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _log_likelihood(codes: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:
-    """The mean log probability of each row's class; of a class that is not known, that of rounding."""
+    """Return the mean log probability of each row's class; unknown classes have machine epsilon."""
     found = np.where(codes < p.shape[1], p[np.arange(len(p)), np.minimum(codes, p.shape[1] - 1)], 0.0)
     return float(np.average(np.log(np.clip(found, np.finfo(float).eps, 1.0)), weights=weight))
 
 
 def _neg_brier(codes: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:
-    """Minus the squared error of the probabilities, of two classes that of the second one."""
+    """Return the negative squared error of the probabilities; for two classes, of the second one only."""
     errors = (p - (codes[:, np.newaxis] == np.arange(p.shape[1]))) ** 2
     return -float(np.average(errors[:, 1] if p.shape[1] == 2 else errors.sum(axis=1), weights=weight))
 
 
 class Metric(NamedTuple):
-    """A score of one task: function(y, prediction or values, weight), the larger the better.
+    """A score of one task, function(y, prediction or values, weight); larger is better.
 
     Attributes
     ----------
     function : the score.
-    ranks : whether it scores decision values; of a task of two classes it is then given y as True for the second class.
+    ranks : whether it scores decision values; with two classes, y is then True for the second class.
     probabilities : whether it scores probabilities (q, classes); y are then positions among the task's classes.
     """
 
@@ -61,7 +62,7 @@ class Metric(NamedTuple):
     probabilities: bool = False
 
 
-# What the paper's experiments use, without the cost of checks made thousands of times; scikit-learn has the others.
+# Common metrics, without the overhead of scikit-learn's input checks; other metrics use scikit-learn.
 METRICS = {
     "accuracy": Metric(lambda y, prediction, weight: float(np.average(y == prediction, weights=weight))),
     "r2": Metric(r2),
@@ -73,13 +74,13 @@ METRICS = {
 
 
 def read_scoring(scoring: Any, *, classification: bool) -> Metric:
-    """What a user passes as `scoring` -> a metric."""
+    """Convert the parameter `scoring` to a metric."""
     if scoring is None:
         return METRICS["accuracy" if classification else "r2"]
     if isinstance(scoring, str):
         metric = METRICS[scoring] if scoring in METRICS else _from_scorer(scoring)
         if metric.probabilities and not classification:
-            raise ValueError(f"scoring={scoring!r} is a score of probabilities, for classifiers")
+            raise ValueError(f"scoring={scoring!r} scores probabilities and is only for classifiers")
         return metric
     if not callable(scoring):
         raise ValueError(f"scoring must be None, a name or a callable, got {type(scoring).__name__}")
@@ -92,7 +93,7 @@ def _from_scorer(name: str) -> Metric:
     ranks = "decision_function" in method if isinstance(method, tuple | list) else method == "decision_function"
     if not ranks and method != "predict":
         known = " and ".join(name for name, metric in METRICS.items() if metric.probabilities)
-        raise ValueError(f"scoring={name!r} needs {method}: of the scores of probabilities, searches have {known}")
+        raise ValueError(f"scoring={name!r} needs {method}; searches support only {known} for probabilities")
     weighted = "sample_weight" in inspect.signature(scorer._score_func).parameters
 
     def function(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
@@ -103,16 +104,16 @@ def _from_scorer(name: str) -> Metric:
 
 
 def jackknife_error(without: np.ndarray) -> float:
-    """Return the jackknife's standard error from the scores (k,) without each of k folds."""
+    """Return the jackknife standard error from the scores (k,) without each of k folds."""
     k = len(without)
     return float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
 
 
 class Scorer:
-    """Scores candidates by the mean of a metric over tasks.
+    """Score candidates by the mean of a metric over tasks.
 
-    A task's held-out values are pooled over the folds before they are scored: a fold may hold a handful of its rows,
-    and no positive ones, so that a score of the fold alone would be undefined (AUC) or wild (R^2).
+    The held-out values of a task are pooled over the folds before they are scored, because a fold may have only a few
+    rows of a task, for which scores are undefined (AUC) or unstable (R^2).
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], metric: Metric, *, classification: bool) -> None:
@@ -122,11 +123,10 @@ class Scorer:
     def score(self, outputs: Outputs) -> tuple[float, float, np.ndarray]:
         """Return the score, its standard error, and the score of each fold.
 
-        The score is the mean over tasks where it is defined; the standard error is the jackknife's over folds, which
-        is the usual one of a mean of equal folds where the score is a mean over rows.
+        The score is the mean over tasks, without undefined scores. The standard error is a jackknife over folds.
         """
         k = self.n_folds
-        # Folds that are scored together: all, each alone, all but each.
+        # Sets of folds to score: all folds, each fold alone, all but each fold.
         scores = self._scores(outputs, np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool))
         defined = np.isfinite(scores)
         count = defined.sum(axis=1)
@@ -134,7 +134,7 @@ class Scorer:
         return float(means[0]), jackknife_error(means[k + 1 :]), means[1 : k + 1]
 
     def _scores(self, outputs: Outputs, together: np.ndarray) -> np.ndarray:
-        """Return scores (s, T) of sets of folds that are scored together, s rows of `together` (s, k)."""
+        """Return scores (s, T) of the sets of folds in the rows of `together` (s, k)."""
         if self.metric.probabilities:
             outputs = self._probabilities(outputs)
         scores = np.empty((len(together), self.data.n_tasks))
@@ -158,7 +158,7 @@ class Scorer:
             return float("nan")
 
     def _part(self, fold: Fold, t: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Labels, what the metric scores (predictions, decision values or probabilities), and weights of a task."""
+        """Return the labels, the predictions, decision values or probabilities, and the weights of a task."""
         held = fold.held[t]
         y, weight = self.data.y[t][held], self.data.sample_weight[self.data.rows[t]][held]
         if self.classes is None:
@@ -174,7 +174,7 @@ class Scorer:
         return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
 
     def _codes(self, fold: Fold, t: int, n_outputs: int) -> np.ndarray:
-        """Positions (q,) of the labels among the classes; one past the last for a class that training did not have."""
+        """Return positions (q,) of the labels among the classes; classes not in training get one past the last."""
         assert self.classes is not None
         y = self.data.y[t][fold.held[t]]
         classes = classes_of_outputs(self.data.y[t][fold.kept[t]], self.classes, n_outputs)
@@ -182,10 +182,7 @@ class Scorer:
         return np.where(classes[np.minimum(place, len(classes) - 1)] == y, place, len(classes))
 
     def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
-        """Turn the values of each fold and task into probabilities, by a link fitted to the values of the other folds.
-
-        A single fold has its own link, which is the best one for it.
-        """
+        """Convert values to probabilities with a link fitted to the other folds; a single fold uses its own link."""
         T, k = range(self.data.n_tasks), range(self.n_folds)
         codes = [[self._codes(self.folds[f], t, outputs[f][t].shape[1]) for t in T] for f in k]
         weights = [[self.data.sample_weight[self.data.rows[t]][fold.held[t]] for t in T] for fold in self.folds]
@@ -198,11 +195,10 @@ class Scorer:
 
 
 class PooledScorer:
-    """Scores candidates by errors pooled over rows, the larger the better: R^2, or the log loss with its sign changed.
+    """Score candidates by errors pooled over the rows of all tasks: R^2, or the negative log loss.
 
-    The mean of a score over tasks with few rows is nearly all noise. Errors pooled over the rows of all tasks
-    distinguish candidates much better: the squared error of targets in units of their task's spread, or the logistic
-    loss of classes.
+    The mean of a score over tasks with few rows is very noisy. Pooled errors compare candidates much better: the
+    squared error of targets divided by the standard deviation of their task, or the logistic loss of classes.
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
@@ -232,7 +228,7 @@ class PooledScorer:
         return np.logaddexp(0.0, -targets * (slope * values + offset))
 
     def _gather(self, f: int, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Return values, coded targets, weights and the fold of all held-out rows and outputs of a fold, flat."""
+        """Return flat arrays of values, coded targets, weights and fold numbers of the held-out rows of a fold."""
         columns, fold = [], self.folds[f]
         for t, values in enumerate(outputs):
             y, held, width = self.data.y[t], fold.held[t], values.shape[1]
@@ -247,10 +243,9 @@ class PooledScorer:
 
 
 def target_spreads(data: TaskData) -> np.ndarray:
-    """Return the spread (T,) of the targets of each task.
+    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task.
 
-    Spreads of tasks with few rows are drawn towards the others', as far as these vary no more than chance would have
-    it: logarithms of variances as normal values around the one of a typical task, sampled with variance 2 / (n - 1).
+    Log variances are treated as normal around a typical value, with sampling variance 2 / (n - 1).
     """
     weights = [data.sample_weight[rows] for rows in data.rows]
     means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]

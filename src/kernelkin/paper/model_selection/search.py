@@ -1,4 +1,4 @@
-"""The engine of cross-validation: lines of candidates on folds in, values at held-out rows out."""
+"""Run a cross-validation: solve lines of candidates on folds and return values at held-out rows."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import Fold, TaskData
+from ...data.folds import Fold
+from ...data.forms import TaskData
 from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
-from ...kernels import FittedKernel
+from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory, fit_need, search_need
 from ...progress import Progress
-from ...uncertainty import fold_values
+from ...uncertainty.estimate import fold_values
 from ..couplings import width
-from ..fitting import Fit, FitPlan
+from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import split_by_task
-from ..grams import GramPlan, HeldOut, RawGrams
-from ..problems import Problem
-from ..solvers import UNFINISHED, Path
+from ..grams.build import GramPlan, RawGrams
+from ..grams.row_kernels import HeldOut
+from ..problems.problem import Problem
+from ..solvers.driver import UNFINISHED, Path
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
 
-# The parameters that decide what a Gram stack holds, and those that decide how it is scaled and charged.
+# Parameters that change the kernel values, and parameters that change how Gram matrices are scaled.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
 _SCALE_PARAMETERS = ("couplings", "task_features", "parsimony", "sharing")
 
 
 class Outcome(NamedTuple):
-    """The values (q_t, m) of one problem at each task's held-out rows of a fold."""
+    """Result of one problem on a fold: the values (q_t, m) at the held-out rows of each task."""
 
     values: list[np.ndarray]
     converged: bool
@@ -42,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Kernel values among all rows, and the fitted kernels; None where Gram matrices are precomputed."""
+    """Kernel values among all rows, and the fitted kernels (None if Gram matrices are precomputed)."""
 
     raw: RawGrams
     kernels: Sequence[FittedKernel] | None
@@ -53,7 +55,7 @@ class SearchGrams:
 
     def __init__(self, data: TaskData, lines: Sequence[Line], n_folds: int, n_jobs: int | None) -> None:
         self.data, self.n_folds, self.n_jobs = data, n_folds, count_workers(n_jobs)
-        # The width of the widest couplings among the lines that share Gram matrices.
+        # The largest width of couplings among the lines that share Gram matrices.
         self._widths: dict[tuple, int] = {}
         for line in lines:
             key = identity(line.params, _GRAM_PARAMETERS)
@@ -67,7 +69,7 @@ class SearchGrams:
         return fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds)
 
     def of(self, specification: Fit, params: Params) -> Evaluated:
-        """Return the kernel values of a candidate; those requested last are kept."""
+        """Return the kernel values of a candidate; the last result is cached."""
         key = identity(params, _GRAM_PARAMETERS)
         if self._held is None or key != self._key:
             self._held, self._key = None, key
@@ -87,7 +89,7 @@ class SearchGrams:
 
 
 class Shared(NamedTuple):
-    """What all jobs of a search need; `evaluated` is None where fits share no Gram matrices, or workers make them."""
+    """Data that all jobs of a search need; `evaluated` is None if fits share no Gram matrices."""
 
     data: TaskData
     folds: Sequence[Fold]
@@ -98,19 +100,19 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """Lines whose fits on a fold share scaled Gram matrices."""
+    """Lines that share scaled Gram matrices on a fold."""
 
     lines: tuple[Line, ...]
     fold: int
 
 
 def shares_grams(lines: Sequence[Line]) -> bool:
-    """Whether the fits of all lines are on Gram matrices that folds can share."""
+    """Return True if the fits of all lines can share Gram matrices."""
     return all(isinstance(line.specification, Fit) for line in lines)
 
 
 def separate_need(lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], n_jobs: int | None) -> Need:
-    """Bound the memory of a search over models whose folds share nothing."""
+    """Bound the memory of a search whose folds share no Gram matrices."""
     specification, workers = lines[0].specification, count_workers(n_jobs)
     fold = specification.plan(data.take(folds[0].kept)).memory()
     return search_need(fold, specification.plan(data).memory(workers), data.X.nbytes, workers)
@@ -128,9 +130,9 @@ def run_search(
     cache: Any,
     engine: Engine,
 ) -> tuple[dict[int, list[Outcome]], int]:
-    """Return each candidate's outcome on each fold, and how many lines on folds were in the cache.
+    """Return the outcomes of each candidate on each fold, and the number of cached results.
 
-    Where the engine has workers of its own, each of them evaluates the kernels that it needs.
+    With a Dask engine, each worker evaluates the kernels that it needs.
     """
     folder = None if cache is None else Folder(cache).prepare()
     shared = Shared(data, folds, folder, "" if folder is None else fingerprint(data))
@@ -196,7 +198,7 @@ def run_job(
 
 
 def _solver(shared: Shared, fold: Fold, line: Line) -> Callable[[Line], Iterator[Outcome]]:
-    """Return what solves lines on a fold: on slices of Gram matrices where fits can share them, else by plain fits."""
+    """Return a function that solves lines on a fold, on slices of Gram matrices if possible."""
     data = shared.data
     if not isinstance(line.specification, Fit):
         return lambda line: _plain_fits(data, fold, line)
@@ -208,7 +210,7 @@ def _solver(shared: Shared, fold: Fold, line: Line) -> Callable[[Line], Iterator
 
 
 def _plain_fits(data: TaskData, fold: Fold, line: Line) -> Iterator[Outcome]:
-    """Plan and run each problem on the training rows, and predict the others."""
+    """Fit each problem of a line on the training rows and predict the held-out rows."""
     train = data.take(fold.kept)
     for specification, _ in line.steps:
         began = time.perf_counter()
@@ -218,7 +220,7 @@ def _plain_fits(data: TaskData, fold: Fold, line: Line) -> Iterator[Outcome]:
 
 
 class FoldGrams:
-    """Gram matrices of the training rows of a fold, scaled and charged as `specification` says, and held-out rows."""
+    """Scaled Gram matrices of the training rows of a fold, and kernel values of the held-out rows."""
 
     def __init__(self, evaluated: Evaluated, data: TaskData, fold: Fold, specification: Fit) -> None:
         self.train, self.kernels = data.take(fold.kept), evaluated.kernels
@@ -241,7 +243,7 @@ class FoldGrams:
                 plan = specification.plan(self.train, self.kernels)
                 solution = plan.solve(plan.problem(self.grams))
             else:
-                # Problems of a line have the same functions whatever C is, at the same mu / C^3.
+                # Only mu / C^3 matters, so C stays fixed along the path.
                 distance = specification.path_position - line.specification.path_position
                 solution = path.solve(first.mu * np.exp(distance), first.start)
             a, intercepts = split_by_task(solution.duals, first.machines, self.train, first.couplings)
@@ -275,8 +277,8 @@ def _write(folder: Folder, name: str, outcomes: Sequence[Outcome]) -> None:
 def tabulate(
     candidates: Sequence[Params], found: dict[int, list[Outcome]], scorer: Scorer | PooledScorer
 ) -> dict[str, Any]:
-    """Return `cv_results_`, a table with a row for each candidate."""
-    # Candidates that are one problem share their outcomes, and need scoring once.
+    """Return `cv_results_`, with one row per candidate."""
+    # Equivalent candidates share their outcomes and are scored once.
     scored: dict[int, tuple[float, float, np.ndarray]] = {}
     for outcomes in found.values():
         if id(outcomes[0]) not in scored:
@@ -290,7 +292,7 @@ def tabulate(
     table |= {"mean_test_score": np.array(mean), "standard_error": np.array(error)}
     for fold in range(scorer.n_folds):
         table[f"split{fold}_test_score"] = np.array([scores[fold] for scores in each])
-    # 1 for the best; the same for equal scores; undefined ones last.
+    # 1 is the best; ties have equal ranks; undefined scores are last.
     known = np.where(np.isnan(mean), -np.inf, mean)
     table["rank_test_score"] = 1 + (known[:, np.newaxis] < known).sum(axis=1)
     table["converged"] = np.array([all(outcome.converged for outcome in found[i]) for i in range(len(candidates))])
@@ -299,7 +301,7 @@ def tabulate(
 
 
 def _groups(lines: Sequence[Line], names: Sequence[str]) -> list[list[Line]]:
-    """Sort lines by the values of some parameters."""
+    """Group lines by the values of some parameters."""
     groups: dict[tuple, list[Line]] = {}
     for line in lines:
         groups.setdefault(identity(line.params, names), []).append(line)

@@ -1,4 +1,4 @@
-"""What the models of the paper add to an estimator: couplings, relations, parts of predictions, uncertainty."""
+"""Base classes of the paper's models, with couplings, task relationships, parts of predictions and uncertainty."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from ...data import Queries, TaskData
+from ...data.forms import Queries, TaskData
 from ...estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ...memory import check_square
-from ...uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
+from ...uncertainty.estimate import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from ..couplings import connected_tasks, read_couplings
 from ..functions import TaskFunctions, function_values
 
 
 class PaperEstimator(MultiTaskEstimator):
-    """An estimator of the paper, or one that it compares with."""
+    """Base class of the estimators in the paper."""
 
     uncertainty_: Uncertainty
 
@@ -24,13 +24,13 @@ class PaperEstimator(MultiTaskEstimator):
     def task_relationship_(self) -> np.ndarray:
         """Omega (T, T), of trace one; computed on access.
 
-        It ties the kernel weights of tasks, and depends on how much weight a task has in all, hence on its number of
-        rows: it is a parameter of the model, not a measure of likeness.
+        It relates the kernel weights of tasks, and depends on the total weight of each task, and so on its number of
+        rows. It is a parameter of the model, not a measure of similarity.
         """
         relation = vars(self).get("relation_")
         if relation is None:
-            raise AttributeError(f"this {type(self).__name__} has no relationship of tasks; is it fitted?")
-        check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which has its factors")
+            raise AttributeError(f"this {type(self).__name__} has no task relationship; is it fitted?")
+        check_square(len(self.tasks_), "task_relationship_", "use `relation_`, which stores low-rank factors")
         return relation.matrix() / relation.trace()
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
@@ -45,13 +45,13 @@ class PaperEstimator(MultiTaskEstimator):
         return prediction_deviations(self, queries)
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Bunch:
-        """Return the prediction, the part of each kernel and the intercept; with couplings own and shared parts too."""
+        """Return the Bunch of `predict` with ``split=True``."""
         functions, where = self.functions_, (queries.X, queries.codes)
         if not isinstance(functions, TaskFunctions):
             return super()._split(queries, prediction)
 
         def squeeze(values: np.ndarray) -> np.ndarray:
-            """Drop the axis of outputs, where there is one output."""
+            """Drop the axis of outputs if there is only one."""
             return values[..., 0] if values.shape[-1] == 1 else values
 
         bunch = Bunch(
@@ -80,9 +80,9 @@ class PaperRegressor(PaperEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        They are conformal: half their width is a quantile of the residuals of training rows, each by a fit without it.
-        The quantile of a task is drawn towards that of all tasks while the task has few rows. The first call fits the
-        model anew in five folds.
+        These are conformal intervals: their half width is a quantile of the held-out residuals of training rows. If a
+        task has few rows, its quantile is shrunk towards that of all tasks. The first call fits the model again in five
+        folds.
 
         Parameters
         ----------

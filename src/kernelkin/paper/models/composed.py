@@ -1,4 +1,4 @@
-"""A model put together from a loss, a penalty and a solver."""
+"""A model composed of a loss, a penalty and a solver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
 from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe, set_parameters
-from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import MixedNorm, Penalty
+from ..fitting.fit import Fit, Shape
+from ..fitting.targets import Classification, Regression, Targets
+from ..penalties.norms import MixedNorm
+from ..penalties.relation import Penalty
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import kernel_fit, lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty
 
@@ -21,7 +23,7 @@ LOSSES: dict[str, Targets] = {
     "squared": Regression("squared"),
     "epsilon_insensitive": Regression("epsilon_insensitive"),
 }
-# Penalties by name, with the numbers that their own classes have by default.
+# Penalties by name, with default parameters.
 NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
     "relation": relation_penalty,
     "lp": lp_penalty,
@@ -40,29 +42,31 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
     (*KERNEL_MACHINE, *CLASSES, *COUPLED),
     loss=Parameter(
         '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',
-        '"hinge" makes a classifier, the others a regressor. `Classification(loss, class_weight)` and '
-        "`Regression(loss, epsilon, fit_intercept)` of `kernelkin.paper.fitting` have all options.",
+        'Loss function. "hinge" gives a classifier, the others a regressor. For further options, pass '
+        "`Classification(loss, class_weight)` or `Regression(loss, epsilon, fit_intercept)` from "
+        "`kernelkin.paper.fitting`.",
     ),
     penalty=Parameter(
         '{"relation", "lp", "shared", "simplex", "mixed"}, penalty or callable',
-        "The term on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
-        "`paper.penalties.Penalty`), or a callable from a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) to one.",
+        "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+        "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
+        "returns a penalty.",
     ),
     solver=Parameter(
         "str, solver or None",
-        "A name or an instance of `paper.solvers`, or one of your own (a subclass of `paper.solvers.Solver`). "
-        "None: the solver that suits the problem.",
+        "The name or an instance of a solver in `paper.solvers`, or of your own subclass of `paper.solvers.Solver`. "
+        "None: the default solver of the problem.",
         [str, HasMethods("run"), None],
     ),
 )
 class MultiTaskKernelEstimator(PaperEstimator):
-    """A model of your own: kernel machines with a loss, a penalty on the kernel weights, and a solver.
+    """Custom model: kernel machines with any combination of loss, penalty on the kernel weights, and solver.
 
-    Every solution comes with the same certificate as those of the models of this library.
+    The duality gap of solutions is certified, as for the other models of this library.
 
     Examples
     --------
-    Sparse weights in each task (the 1-norm), without a class for it:
+    Sparse kernel weights in each task (1-norm):
 
     >>> import numpy as np
     >>> from kernelkin.paper import MultiTaskKernelEstimator
@@ -108,7 +112,7 @@ class MultiTaskKernelEstimator(PaperEstimator):
         has_path = isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS
         return kernel_fit(self, _read_penalty(self.penalty), targets=_read_loss(self.loss), has_path=has_path)
 
-    # What a classifier, or a regressor, has: where the loss makes one.
+    # Methods that exist only for classifiers or only for regressors, depending on the loss.
     decision_function = available_if(_is_classification)(PaperClassifier.decision_function)
     predict_proba = available_if(_is_classification)(PaperClassifier.predict_proba)
     _probabilities = PaperClassifier._probabilities
@@ -161,5 +165,5 @@ def _given_penalty(shape: Shape, penalty: Penalty | MixedNorm) -> Penalty | Mixe
 def _made_penalty(shape: Shape, make: Callable[[Shape], Any]) -> Penalty | MixedNorm:
     penalty = make(shape)
     if not _is_penalty(penalty):
-        raise ValueError(f"penalty must be a callable that returns a penalty, and it returned {penalty!r}")
+        raise ValueError(f"the callable penalty must return a penalty, but it returned {penalty!r}")
     return penalty

@@ -1,21 +1,21 @@
-"""Linear models: of each task on its own (OLS, Lasso, the mean), and of all tasks together (FES, MRCE).
+"""Linear models: separate models for each task (OLS, Lasso, mean) and multivariate models (FES, MRCE).
 
-FES (Yuan, Ekici, Lu and Monteiro) finds few factors:
+FES (Yuan, Ekici, Lu and Monteiro) is a regression with few factors:
 
     minimise over B (d, T):   (1/(2n)) |Y - XB|_F^2 + alpha |B|_*
 
-in centred X and Y: the penalised form of their bound on the sum of singular values. For any Theta (n, T) with
-|X'Theta|_2 <= alpha, `<Y, Theta> - (n/2) |Theta|_F^2` bounds the optimum from below.
+for centred X and Y. This is the penalised form of their bound on the sum of singular values. For any Theta (n, T) with
+|X'Theta|_2 <= alpha, `<Y, Theta> - (n/2) |Theta|_F^2` is a lower bound on the optimum.
 
 MRCE (Rothman, Levina and Zhu) has sparse coefficients and a sparse inverse covariance of the errors:
 
     minimise over B (d, T) and P (T, T) > 0:
         tr(S P) - log det P + alpha_precision sum_{s != t} |P_st| + alpha sum |B_jt|
 
-in centred X and Y, with S = (Y - XB)' (Y - XB) / n + N. N is diagonal, a millionth of the variance of each target: the
-authors have none, and then there is no optimum where a target is fitted without error. For fixed B this is the
-graphical lasso, for fixed P a lasso; both are scikit-learn's. It is convex in each block but not in both, so the
-alternation finds a point where each is optimal given the other.
+for centred X and Y, with S = (Y - XB)' (Y - XB) / n + N. N is diagonal, with a millionth of the variance of each
+target. The authors do not use N, but without it there is no optimum if a target is fitted without error. For fixed B
+this is the graphical lasso, for fixed P a lasso; both are solved by scikit-learn. The problem is convex in each block
+but not jointly, so alternation finds a point where each block is optimal given the other.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
 from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe, set_parameters
-from ..fitting import LinearFit
-from ..fitting.linear import LinearResult, on_shared_rows, task_by_task, task_bytes
-from ..penalties import Relation, effective_rank
+from ..fitting.linear import LinearFit, LinearResult, on_shared_rows, task_by_task, task_bytes
+from ..penalties.relation import Relation, effective_rank
 from .base import PaperRegressor
 
-_MODELS = {"models_": ("list", "scikit-learn's model of each task.")}
-# How accurately each block of MRCE is solved, relative to the change that stops the alternation.
+_MODELS = {"models_": ("list", "The scikit-learn model of each task.")}
+# Tolerance of each block of MRCE, relative to `tol`.
 _SHARPER = 0.01
-# The share of a target's variance that MRCE takes for error, however well it is fitted.
+# Minimum error variance in MRCE, as a share of the variance of the target.
 _NOISE = 1e-6
 # Coefficients (d, T), further attributes and warnings.
 Coefficients = tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
@@ -45,7 +44,7 @@ Coefficients = tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]]
 
 @describe(LINEAR, _MODELS)
 class OLSRegressor(PaperRegressor):
-    """OLS: ordinary least squares in each task, scikit-learn's `LinearRegression`.
+    """OLS: ordinary least squares for each task, with scikit-learn's `LinearRegression`.
 
     Examples
     --------
@@ -77,7 +76,7 @@ class OLSRegressor(PaperRegressor):
     max_iter=Parameter("int", "Maximum number of iterations of scikit-learn's `Lasso`.", COUNT),
 )
 class LassoRegressor(PaperRegressor):
-    """Lasso: least squares with a 1-norm on the coefficients of each task, scikit-learn's `Lasso`.
+    """Lasso: least squares with a 1-norm penalty for each task, with scikit-learn's `Lasso`.
 
     Examples
     --------
@@ -116,7 +115,7 @@ def _means(data: TaskData) -> LinearResult:
 
 @describe(LINEAR)
 class MeanRegressor(PaperRegressor):
-    """The training mean of each task: what any model must beat.
+    """Predict the training mean of each task, as a baseline.
 
     Examples
     --------
@@ -153,9 +152,9 @@ class MeanRegressor(PaperRegressor):
     max_iter=Parameter("int", "Maximum number of steps of accelerated proximal gradient.", COUNT),
 )
 class FESRegressor(PaperRegressor):
-    """FES: factor estimation and selection, linear regression of all tasks with a trace norm on the coefficients.
+    """FES: factor estimation and selection, multivariate linear regression with a trace norm penalty.
 
-    Convex; `duality_gap_` is certified. Needs wide y, with every label of every row.
+    The problem is convex, and `duality_gap_` is certified. It needs wide y without missing labels.
 
     Examples
     --------
@@ -199,8 +198,7 @@ def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: in
     if gap <= tol:
         return B, attributes, ()
     message = (
-        f"stopped at max_iter; raise max_iter or loosen tol. The relative duality gap reached is {gap:.1e}, and "
-        f"tol={tol:g}."
+        f"stopped at max_iter; raise max_iter or loosen tol. The relative duality gap is {gap:.1e}, but tol={tol:g}."
     )
     return B, attributes, ((message, ConvergenceWarning),)
 
@@ -208,7 +206,7 @@ def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: in
 def trace_norm_regression(
     X: np.ndarray, Y: np.ndarray, alpha: float, tol: float, max_iter: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """B (d, T) by accelerated proximal gradient, restarted when it overshoots."""
+    """Return B (d, T) and the history of an accelerated proximal gradient method with restarts."""
     n = len(X)
     if alpha == 0:
         B = least_squares(X, Y)
@@ -232,13 +230,13 @@ def trace_norm_regression(
 
 
 def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
-    """The proximal step of the trace norm."""
+    """Apply the proximal operator of the trace norm."""
     U, s, Vt = svd(B)
     return (U * np.maximum(s - by, 0.0)) @ Vt
 
 
 def _fes_bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tuple[float, float]:
-    """The objective at B, and the lower bound from the residual, scaled to be feasible and as good as it can be."""
+    """Return the objective at B, and the lower bound from the optimally scaled residual."""
     n, residual = len(X), Y - X @ B
     value = 0.5 / n * float(np.sum(residual**2)) + alpha * float(singular_values(B).sum())
     square = float(np.sum(residual**2)) / n
@@ -265,26 +263,26 @@ def _fes_history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:
     {
         "precision_": ("array of shape (T, T)", "The inverse covariance of the errors."),
         "objective_": ("float", "The objective."),
-        "n_iter_": ("int", "Rounds taken."),
+        "n_iter_": ("int", "Number of rounds."),
         "history_": ("dict of arrays", "`iteration` and `objective`."),
     },
     alpha=Parameter(
         "float",
-        "Strength of the 1-norm on the coefficients. With 0 the coefficients are those of least squares.",
+        "Strength of the 1-norm on the coefficients. 0 gives least squares.",
         NOT_NEGATIVE,
     ),
     alpha_precision=Parameter(
-        "float", "Strength of the 1-norm on the inverse covariance, its diagonal aside.", NOT_NEGATIVE
+        "float", "Strength of the 1-norm on the inverse covariance, without its diagonal.", NOT_NEGATIVE
     ),
-    tol=Parameter("float", "Stop when a round lowers the objective by less than this.", POSITIVE),
-    max_iter=Parameter("int", "Maximum number of rounds of the two blocks.", COUNT),
+    tol=Parameter("float", "Stop if a round decreases the objective by less than this.", POSITIVE),
+    max_iter=Parameter("int", "Maximum number of rounds; each updates both blocks.", COUNT),
 )
 class MRCERegressor(PaperRegressor):
     """MRCE: multivariate linear regression with covariance estimation.
 
-    Coefficients and the inverse covariance of the errors are both sparse, and are estimated in turn. The objective
-    never rises; it is not convex, and starts from the lasso of each task. Needs wide y, with every label of every row.
-    `task_relationship_` is the covariance of the errors, of trace one.
+    Coefficients and the inverse covariance of the errors are both sparse, and are estimated in turn, starting from the
+    lasso of each task. The problem is not convex, but the objective never increases. It needs wide y without missing
+    labels. `task_relationship_` is the covariance of the errors, scaled to trace one.
 
     Examples
     --------
@@ -305,7 +303,7 @@ class MRCERegressor(PaperRegressor):
         solve = partial(
             alternate, alpha=self.alpha, alpha_precision=self.alpha_precision, tol=self.tol, max_iter=self.max_iter
         )
-        advice = "use fewer columns or tasks, or FES: the lasso has a column for each coefficient"
+        advice = "use fewer columns or tasks, or FESRegressor: the lasso of MRCE has a column for each coefficient"
         fit = partial(on_shared_rows, solve=solve, fit_intercept=self.fit_intercept)
         return LinearFit(fit, _mrce_bytes, "MRCERegressor", advice)
 
@@ -358,13 +356,13 @@ def _covariance(X: np.ndarray, Y: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, tol: float) -> np.ndarray:
-    """P (T, T) for fixed B: the graphical lasso on the covariance of the errors."""
+    """Return P (T, T) for fixed B, by the graphical lasso on the covariance of the errors."""
     from sklearn.covariance import graphical_lasso
 
     S = _covariance(X, Y, B)
     if alpha == 0 or len(S) == 1:
         return inverse(S)
-    # Its dual gap gets no smaller than its inner lasso is accurate.
+    # Its dual gap cannot be smaller than the accuracy of its inner lasso.
     try:
         return graphical_lasso(S, alpha, tol=tol, enet_tol=max(1e-4 * tol, 1e-14), max_iter=1000)[1]
     except FloatingPointError as error:
@@ -374,7 +372,7 @@ def best_precision(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float, to
 def best_coefficients(
     X: np.ndarray, Y: np.ndarray, P: np.ndarray, alpha: float, tol: float, start: np.ndarray | None = None
 ) -> np.ndarray:
-    """B (d, T) for fixed P: with P = LL', the lasso of `|(Y - XB) L|^2 / n`, which is one in the entries of B."""
+    """Return B (d, T) for fixed P = LL', by a lasso of `|(Y - XB) L|^2 / n` over all entries of B."""
     from scipy.linalg import qr
     from sklearn.linear_model import Lasso
 

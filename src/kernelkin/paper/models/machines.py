@@ -1,6 +1,6 @@
-"""Models with kernel weights: fixed (STL, AVG), learned alone (IMKL) or together (IKL, MK-MTFL, MKL-SA).
+"""Models with kernel weights that are fixed (STL, AVG), learned per task (IMKL) or jointly (IKL, MK-MTFL, MKL-SA).
 
-They differ in the penalty on the weights. `kernel_fit` makes a specification of any of them from its parameters.
+They differ in the penalty on the weights. `kernel_fit` makes the specification from the parameters of an estimator.
 """
 
 from __future__ import annotations
@@ -13,39 +13,43 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ...data import listing
-from ...kernels import is_precomputed, resolve_kernels
+from ...data.arrays import listing
+from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import CLASSES, COUNT, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe, set_parameters
-from ..fitting import Classification, Fit, Regression, Shape, Targets
-from ..penalties import FixedWeights, LpPenalty, MixedNorm, RelationPenalty, SharedLpPenalty, SimplexPenalty
-from ..solvers import StochasticApproximation
+from ..fitting.fit import Fit, Shape
+from ..fitting.targets import Classification, Regression, Targets
+from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
+from ..penalties.relation import RelationPenalty
+from ..solvers.descents import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
 _FIELDS = frozenset(field.name for field in fields(Fit))
 _KERNEL = Parameter(
     "str, int or None",
-    'Which of `kernels`: its name ("rbf", "linear" and "poly" too) or position. None: the Gaussian at the median '
-    "distance, or the linear kernel, or the first. Precomputed kernels go by position; None is the first.",
+    'The kernel to use among `kernels`: its name (or "rbf", "linear", "poly") or position. None: the Gaussian with '
+    "the median distance, else the linear kernel, else the first kernel. Precomputed kernels need a position; None is "
+    "the first.",
 )
 _P = Parameter(
     "float in [2, inf]",
-    "How unequally tasks may use a kernel: with 2 they use it as they like, with larger p ever more alike.",
+    "Exponent of the norm over tasks. 2: tasks may use a kernel to different degrees; larger p: to more similar "
+    "degrees.",
     [Interval(Real, 2, np.inf, closed="both")],
 )
 _PASSES = Parameter(
-    "int", "Maximum number of passes of T rounds; a pass costs what solving all machines once does.", COUNT
+    "int", "Maximum number of passes of T rounds; a pass costs as much as solving all machines once.", COUNT
 )
 
 
 def targets_of(model: Any) -> Targets:
-    """Return how an estimator codes targets, and its loss."""
+    """Return the coding of targets and the loss of an estimator."""
     if hasattr(model, "class_weight"):
         return Classification(model.loss, model.class_weight)
     return Regression(model.loss, model.epsilon, model.fit_intercept)
 
 
 def kernel_fit(model: Any, penalty: Any, **more: Any) -> Fit:
-    """Return the specification of an estimator: its parameters by name, a penalty, and what else it needs."""
+    """Return the specification of an estimator from its parameters, a penalty and further fields."""
     given = {name: value for name, value in model.get_params(deep=False).items() if name in _FIELDS}
     return Fit(**{"targets": more.pop("targets", None) or targets_of(model), **given, "penalty": penalty, **more})
 
@@ -84,16 +88,16 @@ def relation_penalty(
     min_rank: float = 1.0,
     evenness: float = 0.0,
 ) -> RelationPenalty:
-    """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are about tasks alone."""
+    """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are those of the tasks."""
     T, J = shape.n_tasks, shape.n_components
     if min_rank > T:
-        raise ValueError(f"min_rank={min_rank:g} is above the number of tasks, which is {T}")
+        raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:
         if np.shape(prior) != (T, T):
             raise ValueError(f"prior has shape {np.shape(prior)}; {T} tasks need ({T}, {T})")
-        # Reads and checks the prior of the tasks alone, so that errors name its own shape and values.
+        # Checks the prior of the tasks alone, so that errors refer to its own shape and values.
         RelationPenalty(T, prior)
-        # Couplings are as strong as a task is on average, and nothing is known of how they are related.
+        # Couplings are unrelated and have the average strength of a task.
         extended = np.eye(J)
         extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
         prior = extended if J > T else prior
@@ -101,10 +105,9 @@ def relation_penalty(
 
 
 def choose_kernel(kernel: Any, names: list[str]) -> int:
-    """Return the position of the kernel a user means: by position, by name, or None.
+    """Return the position of a kernel given by position, by name or as None.
 
-    "rbf", "linear" and "poly" stand for the kernels of `resolve_kernels`; None for "rbf", else "linear", else the
-    first.
+    "rbf", "linear" and "poly" are the kernels of `resolve_kernels`. None is "rbf", else "linear", else the first.
     """
     if kernel is None:
         wanted = [resolve_kernels(name)[0].name for name in ("rbf", "linear")]
@@ -113,7 +116,7 @@ def choose_kernel(kernel: Any, names: list[str]) -> int:
         if kernel not in names and kernel in ("rbf", "linear", "poly"):
             kernel = resolve_kernels(kernel)[0].name
         if kernel not in names:
-            raise ValueError(f"kernel={kernel!r} is not one of the kernels, which are {listing(names)}")
+            raise ValueError(f"unknown kernel={kernel!r}; the kernels are {listing(names)}")
         return names.index(kernel)
     return _position(kernel, len(names))
 
@@ -199,7 +202,7 @@ class _Average:
 class AverageClassifier(_Average, PaperClassifier):
     """AVG: one kernel machine for each task on the average of the base kernels.
 
-    Nothing is learned about the kernels, and tasks share nothing. A strong baseline where all kernels are reasonable.
+    No kernel weights are learned, and tasks share nothing. This is a strong baseline if all kernels are reasonable.
 
     Examples
     --------
@@ -307,9 +310,10 @@ class _WeightsRegressor(PaperRegressor):
 
 @describe((*KERNEL_MACHINE, *CLASSES))
 class IMKLClassifier(_WeightsClassifier):
-    """IMKL: multiple kernel learning in each task on its own, with a p-norm on the kernel weights.
+    """IMKL: independent multiple kernel learning for each task, with a p-norm penalty on the kernel weights.
 
-    ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing; the fit is convex and its `duality_gap_` certified.
+    The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex, and `duality_gap_` is
+    certified.
 
     Examples
     --------
@@ -331,7 +335,7 @@ class IMKLClassifier(_WeightsClassifier):
 
 @describe(loss=REGRESSION_LOSS)
 class IMKLRegressor(_WeightsRegressor):
-    """IMKL for real targets: kernel weights learned in each task on its own; see `IMKLClassifier`."""
+    """IMKL for real targets: kernel weights learned separately for each task; see `IMKLClassifier`."""
 
     def specification(self) -> Fit:
         return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
@@ -341,7 +345,8 @@ class IMKLRegressor(_WeightsRegressor):
 class IKLClassifier(_WeightsClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
-    ``R(B) = |b|_p^2`` with every column of B equal to b. The fit is convex and its `duality_gap_` certified.
+    The penalty is ``R(B) = |b|_p^2``, and every column of B equals b. The problem is convex, and `duality_gap_` is
+    certified.
 
     Examples
     --------
@@ -369,9 +374,9 @@ class IKLRegressor(_WeightsRegressor):
 
 @describe((*KERNEL_MACHINE, *CLASSES), p=_P)
 class MKMTFLClassifier(PaperClassifier):
-    """MK-MTFL: all tasks select the same few kernels, by a 1-norm over kernels of a p-norm over tasks.
+    """MK-MTFL: all tasks select the same few kernels, with a 1-norm over kernels of p-norms over tasks.
 
-    The saddle-point problem is convex in the functions; `duality_gap_` is certified. `kernel_weights_` are
+    The problem is convex in the functions, and `duality_gap_` is certified. `kernel_weights_` are
     ``gamma_k / lambda_tk``.
 
     Examples
@@ -443,10 +448,10 @@ class MKMTFLRegressor(PaperRegressor):
 
 @describe((*KERNEL_MACHINE, *CLASSES), max_iter=_PASSES)
 class MKLSAClassifier(PaperClassifier):
-    """MKL-SA: one mix of kernels for all tasks, best for the worst of them, learned one task at a time.
+    """MKL-SA: one vector of kernel weights for all tasks that is best for the worst task.
 
-    Made for many tasks: a round solves the machine of one task, drawn by how hard the tasks are. `objective_` is the
-    value of the worst task's machine.
+    It is designed for many tasks: each round solves the machine of one randomly drawn task; harder tasks are drawn
+    more often. `objective_` is the value of the worst task's machine.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""MK-MTRL: kernel weights of all tasks learned together with the relationship of the tasks."""
+"""MK-MTRL: kernel weights of all tasks, learned together with a task relationship."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, REGRESSION_LOSS, describe, set_parameters
-from ..fitting import Fit
+from ..fitting.fit import Fit
 from .base import PaperClassifier, PaperRegressor
 from .machines import kernel_fit, relation_penalty
 
@@ -20,11 +20,10 @@ class _MKMTRL:
 
 @describe((*KERNEL_MACHINE, *CLASSES, *COUPLED))
 class MKMTRLClassifier(_MKMTRL, PaperClassifier):
-    """Multi-task multiple kernel relationship learning for classification.
+    """Multi-task multiple kernel relationship learning (MK-MTRL) for classification.
 
-    Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
-    and one kernel machine for each task. The problem is convex; `duality_gap_` certifies how close to its optimum the
-    fit is.
+    It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
+    task. The problem is convex; `duality_gap_` certifies how close the fit is to the optimum.
 
     Examples
     --------
@@ -76,11 +75,10 @@ class MKMTRLClassifier(_MKMTRL, PaperClassifier):
 
 @describe((*KERNEL_MACHINE, *COUPLED), loss=REGRESSION_LOSS)
 class MKMTRLRegressor(_MKMTRL, PaperRegressor):
-    """Multi-task multiple kernel relationship learning for regression.
+    """Multi-task multiple kernel relationship learning (MK-MTRL) for regression.
 
-    Learns for each task how much of each kernel to use, together with a task relationship that ties the tasks' weights,
-    and one kernel machine for each task. The problem is convex; `duality_gap_` certifies how close to its optimum the
-    fit is.
+    It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
+    task. The problem is convex; `duality_gap_` certifies how close the fit is to the optimum.
 
     Examples
     --------

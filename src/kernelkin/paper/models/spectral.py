@@ -1,7 +1,7 @@
 """Functions of all tasks on one kernel: MTFL (Argyriou, Evgeniou and Pontil) and MTRL (Zhang and Yeung).
 
-Both have a spectral norm of all functions together: with `l1 = 0` tasks share a few features, with `l1 = 1` the
-functions have a covariance that is learned beside a norm of their own.
+Both penalise a spectral norm of all functions together. With `l1 = 0` (MTFL) tasks share a few features; with `l1 = 1`
+(MTRL) a task covariance is learned, and each function also has a penalty of its own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ...parameters import (
     describe,
     set_parameters,
 )
-from ..fitting import PooledFit
-from ..penalties import SpectralNorm
+from ..fitting.pooled import PooledFit
+from ..penalties.norms import SpectralNorm
 from .base import PaperClassifier, PaperRegressor
 from .machines import targets_of
 
 _SOLVER = Parameter(
     '{"joint", "alternating"}',
-    '"joint" closes the duality gap; "alternating" is the algorithm as published.',
+    '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
     [StrOptions({"joint", "alternating"})],
 )
-_MU = Parameter("float", "Strength of the relationship beside the norm of each task's function.", POSITIVE)
+_MU = Parameter("float", "Strength of the relationship term, relative to the norm of each task's function.", POSITIVE)
 
 
 def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
@@ -40,11 +40,11 @@ def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
 
 @describe((*KERNEL_MACHINE, *CLASSES), kernels=POOLED_KERNELS, solver=_SOLVER)
 class MTFLClassifier(PaperClassifier):
-    """MTFL: multi-task feature learning, functions of all tasks from few features that they share.
+    """MTFL: multi-task feature learning, functions of all tasks based on a few shared features.
 
-    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_*^2``, the squared trace norm of all tasks' functions W = (w_t), by machines
-    with the kernel ``phi' D phi`` and ``D = (WW')^(1/2) / tr`` in turn. Convex; `duality_gap_` is certified.
-    `task_relationship_` is ``(W'W)^(1/2) / tr``, and `effective_rank_` says how many features the tasks share.
+    It minimises ``sum_t loss_t(w_t) + 1/2 |W|_*^2``, with the squared trace norm of the functions W = (w_t) of all
+    tasks. The problem is convex, and `duality_gap_` is certified. `task_relationship_` is ``(W'W)^(1/2)`` scaled to
+    trace one, and `effective_rank_` is the effective number of shared features.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class MTFLClassifier(PaperClassifier):
 
 @describe(kernels=POOLED_KERNELS, solver=_SOLVER, loss=REGRESSION_LOSS)
 class MTFLRegressor(PaperRegressor):
-    """MTFL for real targets: functions of all tasks from few features that they share; see `MTFLClassifier`."""
+    """MTFL for real targets: functions of all tasks based on a few shared features; see `MTFLClassifier`."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class MTFLRegressor(PaperRegressor):
 class MTRLClassifier(PaperClassifier):
     """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
 
-    Minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and Omega of trace one, by
-    machines with the kernel ``[Omega inv(Omega + mu I)]_tt' k(x, x')`` and ``Omega = (W'W)^(1/2) / tr`` in turn.
-    Convex; `duality_gap_` is certified. `effective_rank_` says how many features the tasks share.
+    It minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and over Omega with trace one.
+    The problem is convex, and `duality_gap_` is certified. `effective_rank_` is the effective number of shared
+    features.
 
     Examples
     --------

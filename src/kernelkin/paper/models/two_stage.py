@@ -1,4 +1,4 @@
-"""Two-stage online MK-MTRL: kernel weights from pairs of rows, then one machine for each task."""
+"""Two-stage online MK-MTRL: learn kernel weights from pairs of rows, then fit one machine per task."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from sklearn.base import _fit_context, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ...data import Queries, listing
-from ...engines import Workers, count_workers
+from ...data.arrays import listing
+from ...data.forms import Queries
+from ...engines.threads import Workers, count_workers
 from ...memory import check_memory
 from ...parameters import (
     CLASSES,
@@ -25,7 +26,7 @@ from ...parameters import (
     describe,
     set_parameters,
 )
-from ..fitting import TwoStageFit, plan_stream_machines, stream_fitted
+from ..fitting.two_stage import TwoStageFit, plan_stream_machines, stream_fitted
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 
@@ -33,51 +34,49 @@ _FIELDS = frozenset(field.name for field in fields(TwoStageFit)) - {"targets"}
 _PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common" or dict',
-        "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 is the same without them; stage 2 "
-        "fits linked tasks as one exact machine, in which a coupling has the mean of its tasks' kernel weights, and is "
-        "as strong as the tasks' own parts.",
+        "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 does not use them. Stage 2 fits "
+        "linked tasks as one exact machine, in which a coupling has the mean kernel weights of its tasks and the same "
+        "strength as the tasks' own parts.",
     ),
     "mu": Parameter(
         "float",
-        'What steps are divided by. With ``update="perceptron"`` it scales all weights alike, and so changes nothing.',
+        'Steps are divided by mu. With ``update="perceptron"`` it only rescales all weights and has no effect.',
         POSITIVE,
     ),
-    "n_rounds": Parameter("int", "Pairs that `fit` draws. `partial_fit` makes one for each row.", COUNT),
+    "n_rounds": Parameter("int", "Number of pairs of rows drawn by `fit`. `partial_fit` uses one pair per row.", COUNT),
     "update": Parameter(
         '{"perceptron", "hinge"}',
-        "Learn from pairs with the wrong sign, as the paper does, or from all whose margin is below one, which mostly "
-        "finds better weights (``benchmarks/online_quality.py``).",
+        '"perceptron": learn from pairs with the wrong sign, as in the paper; "hinge": from all pairs with a margin '
+        "below one, which usually finds better weights (``benchmarks/online_quality.py``).",
         [StrOptions({"perceptron", "hinge"})],
     ),
     "refresh": Parameter(
         "int, optional",
-        "Mistakes between refreshes of the relationship. None: as many as there are tasks, and at least 100. A refresh "
-        "costs as much as many rounds, and after one that comes before most tasks have learned anything the others "
-        "learn little.",
+        "Number of mistakes between updates of the relationship. None: the number of tasks, but at least 100. An "
+        "update costs as much as many rounds. Early updates are harmful: tasks without weights would learn slowly.",
         [*COUNT, None],
     ),
     "average": Parameter(
-        "bool", "Whether the result is the average of the weights over rounds, or the last ones.", ["boolean"]
+        "bool", "Whether to return the average weights over all rounds or the last weights.", ["boolean"]
     ),
     "center_pairs": Parameter(
         "bool",
-        "Whether the mean of a task's pairs is subtracted from their kernel values, as an intercept would do. Without "
-        "it the combination of kernels that are never negative has one sign, and is wrong about all pairs of the "
-        "other. The paper's algorithm as printed has none.",
+        "Whether to subtract the mean over a task's pairs from their kernel values, like an intercept. Without it, a "
+        "combination of non-negative kernels is never negative, and so wrong for all pairs of different classes. The "
+        "published algorithm does not centre pairs.",
         ["boolean"],
     ),
     "reservoir": Parameter(
         "int",
-        "Rows of each task that are kept for `partial_fit`: a random sample of those seen so far, or all if there are "
-        "no more.",
+        "Number of rows of each task to keep for `partial_fit`: a random sample of the rows seen so far.",
         [Interval(Integral, 2, None, closed="left")],
     ),
     "max_exact": Parameter(
         "int",
-        "Tasks of more rows have a linear machine on Nystroem features; `nystroem_tasks_` names them.",
+        "Tasks with more rows use a linear machine on Nystroem features; they are listed in `nystroem_tasks_`.",
         [Interval(Integral, 2, None, closed="left")],
     ),
-    "tol": Parameter("float", "The relative duality gap of the machines.", POSITIVE),
+    "tol": Parameter("float", "Tolerance on the relative duality gap of the machines.", POSITIVE),
     "random_state": Parameter(
         "int, RandomState or None", "Seed of the pairs, the reservoirs and the landmarks.", ["random_state"]
     ),
@@ -85,10 +84,10 @@ _PARAMETERS: dict[str, Parameter] = {
 }
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
-    "tasks_": ("array of shape (T,)", "Task labels; in a stream, in the order in which tasks came."),
+    "tasks_": ("array of shape (T,)", "Task labels; in a stream, in order of first appearance."),
     "kernel_weights_": (
         "array of shape (T, K)",
-        "Kernel weights. Every task's sum to one: the signs of pairs determine a direction and no length.",
+        "Kernel weights. They sum to one for every task, because pairs determine only their ratios.",
     ),
     "objective_": ("float", "The sum of the machines' objectives; NaN with Nystroem features."),
     "duality_gap_": (
@@ -96,18 +95,18 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
         "Upper bound on the distance of `objective_` from its optimum at these kernel weights; NaN with Nystroem "
         "features.",
     ),
-    "history_": ("dict of arrays", "`round`, `mistake_rate` in all rounds up to it, `recent_mistake_rate`."),
+    "history_": ("dict of arrays", "`round`, `mistake_rate` over all rounds so far, `recent_mistake_rate`."),
     "n_iter_": ("int", "Number of rounds."),
-    "n_skipped_": ("int", "Rows of the stream that had no partner."),
+    "n_skipped_": ("int", "Number of rows of the stream without a partner."),
     "nystroem_tasks_": ("array", "Tasks with Nystroem features."),
     "unfitted_tasks_": (
         "dict from task to str",
-        "Tasks of a stream that cannot have a machine yet, and why: `predict` refuses them.",
+        "Tasks of a stream that cannot be fitted yet, and the reasons. `predict` raises an error for them.",
     ),
     "stream_": (
         "Stream or None",
-        "What `partial_fit` continues from: the state of the online solver and at most `reservoir` rows of each task. "
-        "None where the model cannot be continued.",
+        "State for `partial_fit`: the online solver and at most `reservoir` rows of each task. None if the model "
+        "cannot be continued.",
     ),
 }
 
@@ -119,25 +118,24 @@ class _TwoStage(PaperEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, freeze_others: bool = False):
-        """Continue with the next rows of a stream; the machines are fitted when they are first needed.
+        """Continue with the next rows of a stream; machines are fitted when they are first needed.
 
-        Every row makes one round, with a partner drawn from the rows of its task in a reservoir of `reservoir` rows,
-        which are also the rows that its machine is fitted on. The first row of a task has no partner: it is skipped,
-        and counted in `n_skipped_`. The kernels are fitted on the first 1000 rows of the stream, or by `fit` before. A
-        stream leads to the same state in one piece or in many.
+        Every row is paired with a row of its task drawn from a reservoir of `reservoir` rows. The machine of the task
+        is fitted on the same reservoir. The first row of a task has no partner; it is skipped and counted in
+        `n_skipped_`. Kernels are fitted on the first 1000 rows of the stream, or by an earlier `fit`. The result does
+        not depend on how the stream is divided into calls.
 
-        A task that was not seen before joins with weights of zero and the identity's row of the relationship, until
-        rows of its own have changed its weights.
+        New tasks start with weights of zero, unrelated to other tasks.
 
         Parameters
         ----------
         X, y, tasks
             As for `fit`; `y` of the same form in every call.
         classes : array, optional
-            All classes there will be; a classifier then refuses others.
+            All classes of the stream; other classes then raise an error.
         freeze_others : bool, default False
-            Whether tasks that these rows do not belong to keep their kernel weights and predict exactly as before. (The
-            online solver learns from the rows all the same, and a later call without this goes on from there.)
+            Whether tasks without rows in this call keep their kernel weights and predictions. (The online solver still
+            learns from the rows, and a later call with False continues from there.)
 
         Returns
         -------
@@ -148,13 +146,13 @@ class _TwoStage(PaperEstimator):
             raise ValueError(specification.stream_fault)
         piece = self.read_rows(X, y, tasks, reset=first)
         if not first and piece.form != self.data_form_:
-            raise ValueError(f"this model was fitted on {self.data_form_} data, and these are {piece.form}")
+            raise ValueError(f"this model was fitted on {self.data_form_} data, but got {piece.form} data")
         unknown = np.setdiff1d(np.concatenate(piece.y), classes) if classes is not None and is_classifier(self) else ()
         if len(unknown):
             raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
         stream = specification.stream(specification.seed(), self.verbose) if first else self.stream_
         if stream is None:
-            raise ValueError("this model was fitted with parameters that allow no stream: fit it again")
+            raise ValueError("this model was fitted with parameters that do not allow partial_fit: fit it again")
         if freeze_others and not first:
             self._fit_missing_machines()
             before = self.tasks_, self.kernel_weights_, self.functions_
@@ -166,14 +164,14 @@ class _TwoStage(PaperEstimator):
         return self
 
     def _keep_others(self, learned: np.ndarray, tasks: np.ndarray, weights: np.ndarray, functions: Any) -> None:
-        """Give tasks other than those that were `learned` the kernel weights and functions that they had before."""
+        """Restore the previous kernel weights and functions of all tasks except those in `learned`."""
         kept = np.flatnonzero(~np.isin(tasks, learned))
         self.kernel_weights_[kept] = weights[kept]
         self._fit_missing_machines()
         self.functions_ = self.functions_.with_kept(functions, kept)
 
     def _fit_missing_machines(self) -> None:
-        """Fit the machines, if the stream has had rows since the last time."""
+        """Fit the machines if the stream has new rows."""
         check_is_fitted(self)
         if "functions_" in vars(self):
             return
@@ -183,12 +181,12 @@ class _TwoStage(PaperEstimator):
         )
         check_memory(plan.memory(count_workers(options.n_jobs)))
         for name, value in plan.run(options).attributes.items():
-            # Kernel weights and classes are those of the stream, of which the rows of the machines are a sample.
+            # Keep the kernel weights and classes of the stream: the machines see only a sample of its rows.
             if name not in vars(self):
                 setattr(self, name, value)
 
     def read_queries(self, X: Any, tasks: Any) -> Queries:
-        """Return what `predict` is given; refuses tasks that have no machine."""
+        """Return the validated arguments of `predict`; raise for tasks without a machine."""
         self._fit_missing_machines()
         queries = super().read_queries(X, tasks)
         every = np.arange(len(self.tasks_))
@@ -203,10 +201,10 @@ class _TwoStage(PaperEstimator):
 class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
-    Stage 1 learns kernel weights and task relationship from pairs of rows: whether two rows are of one class should
-    show in the sign of the combined kernel (the paper's Algorithm 2). It holds no Gram matrix and nothing of size T x
-    T. Stage 2 fits one kernel machine for each task, one task at a time. `duality_gap_` certifies these machines at the
-    weights of stage 1, not the weights: for that there is `MKMTRLClassifier`.
+    Stage 1 learns kernel weights and the task relationship from pairs of rows: the combined kernel should be positive
+    if both rows have the same class, and negative otherwise (Algorithm 2 of the paper). It needs no Gram matrices and
+    no T x T matrices. Stage 2 fits one kernel machine for each task, one task at a time. `duality_gap_` certifies only
+    the machines, at the weights of stage 1; `MKMTRLClassifier` also certifies the weights.
 
     Examples
     --------
@@ -256,9 +254,9 @@ class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
 class TwoStageMKMTRLRegressor(_TwoStage, PaperRegressor):
     """Two-stage online MK-MTRL for regression, for data whose Gram matrices do not fit in memory, and for streams.
 
-    As `TwoStageMKMTRLClassifier`, but that a pair of rows belongs together where their targets are on the same side of
-    the task's mean, and counts by how far they are from it: the round's weight is the product of the two distances, in
-    standard deviations.
+    See `TwoStageMKMTRLClassifier`. For regression, the combined kernel should be positive if both targets are on the
+    same side of the task's mean, and negative otherwise. The weight of a pair is the product of the distances of the
+    two targets from the mean, in standard deviations.
 
     Examples
     --------

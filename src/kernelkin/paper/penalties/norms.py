@@ -1,8 +1,7 @@
-"""Penalties and norms that relate no tasks: p-norms and fixed sets of kernel weights, and norms of the functions.
+"""Penalties without a task relationship (p-norms, fixed weights, the simplex), and norms of the functions.
 
-The norms of functions are for problems whose kernel weights are only a means to compute them. They are convex functions
-of the sizes x >= 0 of functions, homogeneous of degree two, with `value(x)` and `conjugate(v)`, the maximum over x >= 0
-of <x, v> - value(x).
+Norms of functions are convex functions of the norms x >= 0 of the functions, homogeneous of degree two. They have
+`value(x)` and `conjugate(v)`, the maximum over x >= 0 of <x, v> - value(x).
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import numpy as np
 from ...decompositions import eigh
 from .relation import Array, Penalty, Relation
 
-# What rounding may leave between the sum of weights on the simplex and one.
+# Tolerance for the sum of weights on the simplex.
 _ROUNDING = 1e-9
-# A task that does not use a kernel would have a share of zero, and could never use it again.
+# Smallest relative share: with a share of zero, a task could never use the kernel again.
 _LEAST_SHARE = 1e-12
 
 
 def column_norms(X: Array, p: float) -> Array:
     """p-norms (J,) of the columns of X (K, J) >= 0, for p in [1, inf]."""
-    # Relative to the largest entry: x^p over- or underflows for large p.
+    # Divide by the largest entry: x^p overflows or underflows for large p.
     top = X.max(axis=0)
     if np.isinf(p):
         return top
@@ -38,7 +37,7 @@ class LpPenalty(Penalty):
     Parameters
     ----------
     p : float in [1, inf)
-        Small p makes sparse weights, large p even ones.
+        A small p gives sparse weights, a large p even weights.
     """
 
     name: ClassVar[str] = "lp"
@@ -66,7 +65,7 @@ class LpPenalty(Penalty):
 
 
 class SharedMix(Penalty):
-    """A penalty whose components share one mix of kernels, as one column (K, 1) of free variables.
+    """A penalty for which all components have the same kernel weights; the free variables are one column (K, 1).
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ class SharedMix(Penalty):
         self.n_components = int(n_components)
 
     def relation(self, B: Array) -> Relation:
-        """11'/J: the components are one."""
+        """11'/J: the components are identical."""
         return Relation.identical(self.n_components)
 
     def free(self, B: Array) -> Array:
@@ -99,15 +98,15 @@ class SharedMix(Penalty):
 class SharedLpPenalty(SharedMix):
     """R(B) = |w|_p^2 with w_k = max over components j of B_kj.
 
-    No machine's value rises with a weight, so there is an optimum where all columns of B are w: the free variables are
-    w as one column (K, 1).
+    The values of machines do not increase with the weights, so there is an optimum where all columns of B equal w. The
+    free variables are w as one column (K, 1).
 
     Parameters
     ----------
     n_components : int
         Number J of components.
     p : float in [1, inf)
-        Small p makes sparse weights, large p even ones.
+        A small p gives sparse weights, a large p even weights.
     """
 
     name: ClassVar[str] = "shared"
@@ -142,7 +141,7 @@ class FixedWeights(Penalty):
     def __init__(self, B: Array) -> None:
         self.B = np.array(B, dtype=np.float64)
         if self.B.ndim != 2 or not (np.isfinite(self.B) & (self.B >= 0)).all():
-            raise ValueError("fixed kernel weights must be an array (K, J) of finite numbers that are not negative")
+            raise ValueError("fixed kernel weights must be an array (K, J) of finite, non-negative numbers")
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """0 or infinity, and zeros (K, J)."""
@@ -158,7 +157,7 @@ class FixedWeights(Penalty):
 
 
 class SimplexPenalty(SharedMix):
-    """R(B) = 0 where all columns are equal, not negative and sum to one; infinite elsewhere.
+    """R(B) = 0 if all columns are equal, non-negative and sum to one; infinite otherwise.
 
     Parameters
     ----------
@@ -177,7 +176,7 @@ class SimplexPenalty(SharedMix):
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """-max_k sum_j Q_kj: the minimum is at a corner of the simplex."""
-        # Sums of weights may be off by rounding.
+        # Sums of weights may differ from one by rounding.
         return -float(Q.sum(axis=1).max()) * (1.0 + _ROUNDING)
 
 
@@ -217,7 +216,7 @@ class MixedNorm:
         return column_norms(np.sqrt(Q).T, 1.0 if np.isinf(self.p) else self.p / (self.p - 1.0)) ** 2
 
     def shares(self, Q: Array) -> Array:
-        """The lambda (K, T) that is best for Q: proportional to Q^(1/(pt+1)) = Q^((p-2)/(2p-2)), of pt-norm one."""
+        """Optimal lambda (K, T) for Q: proportional to Q^(1/(pt+1)) = Q^((p-2)/(2p-2)), with pt-norm one."""
         if self.p == 2:
             return np.ones_like(Q)
         power, pt = (0.5, 1.0) if np.isinf(self.p) else ((self.p - 2) / (2 * self.p - 2), self.p / (self.p - 2))
@@ -274,14 +273,14 @@ class SpectralNorm:
 
 
 def spectral_map(S: Array, function: Callable[[Array], Array]) -> Array:
-    """Apply a function to the eigenvalues of S (r, r), which are not negative but for rounding."""
+    """Apply a function to the eigenvalues of a positive semi-definite S (r, r)."""
     values, vectors = eigh(S)
     return (vectors * function(np.maximum(values, 0.0))) @ vectors.T
 
 
 def unit_root(S: Array) -> Array:
-    """S^(1/2) / tr S^(1/2); where S is zero, the identity of trace one."""
-    # Relative to the largest entry, whose square may underflow.
+    """Return S^(1/2) / tr S^(1/2); if S is zero, the identity scaled to trace one."""
+    # Divide by the largest entry to avoid underflow.
     top = float(np.abs(S).max())
     root = spectral_map(S / top if top > 0 else S, np.sqrt)
     trace = np.trace(root)

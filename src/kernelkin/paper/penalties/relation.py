@@ -1,4 +1,4 @@
-"""Penalties on the kernel weights: what each of them defines, and the relationship penalty of the paper."""
+"""The interface of penalties on the kernel weights, and the relationship penalty of the paper."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class Relation:
-    """Omega = rest A A' + V diag(values - rest) V' of J components, in factors.
+    """Relationship Omega = rest A A' + V diag(values - rest) V' of J components, stored as factors.
 
     Parameters
     ----------
     vectors : (J, r) array
         V = A U for orthonormal directions U (J, r), or its first rows (see `block`).
     values : (r,) array
-        The value of each of these directions.
+        Eigenvalues of these directions.
     rest : float
-        The value of all other directions.
+        Eigenvalue of all other directions.
     root : (n, J) array, optional
-        A: the root of a prior. The identity by default.
+        A: the square root of a prior. The identity by default.
     """
 
     vectors: Array
@@ -39,17 +39,17 @@ class Relation:
 
     @classmethod
     def unrelated(cls, n_components: int) -> Relation:
-        """I/J: the components have nothing in common."""
+        """Return I/J: the components are unrelated."""
         return cls(np.zeros((n_components, 0)), np.zeros(0), 1.0 / n_components)
 
     @classmethod
     def identical(cls, n_components: int) -> Relation:
-        """11'/J: the components are one."""
+        """Return 11'/J: the components are identical."""
         return cls(np.full((n_components, 1), n_components**-0.5), np.ones(1), 0.0)
 
     @classmethod
     def of_matrix(cls, Omega: Array) -> Relation:
-        """The relation whose matrix is Omega (J, J), symmetric and positive semi-definite."""
+        """Return the relation of a symmetric positive semi-definite Omega (J, J)."""
         values, vectors = eigh(Omega)
         return cls(vectors, values, 0.0)
 
@@ -73,7 +73,7 @@ class Relation:
         return float(self.diagonal().sum())
 
     def block(self, n: int) -> Relation:
-        """The relation of the first n components: the leading (n, n) block of Omega, in factors."""
+        """Return the relation of the first n components: the leading (n, n) block of Omega."""
         return Relation(self.vectors[:n], self.values, self.rest, None if self.root is None else self.root[:n])
 
     def matrix(self) -> Array:
@@ -101,8 +101,8 @@ def effective_rank(B: Array) -> float:
 class Penalty(Protocol):
     """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.
 
-    A penalty defines its value with its gradient, its bound and its relation; the rest has defaults that suit a smooth
-    penalty on all entries of B. Solvers optimise the *free* variables, which `expand` maps linearly to B.
+    Subclasses define `value_and_gradient`, `bound` and `relation`; the other methods have defaults for smooth penalties
+    on all entries of B. Solvers optimise the *free* variables, which `expand` maps linearly to B.
     """
 
     name: ClassVar[str]
@@ -133,19 +133,19 @@ class Penalty(Protocol):
         return self.value_and_gradient(B)[1]
 
     def cost(self, B: Array, mu: float) -> float:
-        """(mu/2) R(B), for B (K, J), also where R(B) itself would underflow or overflow."""
+        """(mu/2) R(B) for B (K, J), computed without underflow or overflow of R(B)."""
         size = float(B.max(initial=0.0))
         if size == 0.0 or self.is_indicator:
             return self.value(B)
         return 0.5 * (size * np.sqrt(mu)) ** 2 * self.value(B / size)
 
     def ladder(self) -> Sequence[Penalty]:
-        """Penalties to solve in turn, each from the last one's solution: the smoothest first, this one at the end."""
+        """Penalties to solve in turn with warm starts: the smoothest first, this one last."""
         return (self,)
 
     @property
     def collapses(self) -> bool:
-        """Whether to expect an optimum of rank one, where all components have the same mix of kernels."""
+        """Whether the optimum is expected to have rank one: all components have the same kernel weights up to scale."""
         return False
 
     def free(self, B: Array) -> Array:
@@ -161,17 +161,17 @@ class Penalty(Protocol):
         return G
 
 
-# Shrinkages on the way down to none.
+# Values of shrinkage in the ladder of a penalty without shrinkage.
 RUNGS = (1e-1, 1e-2, 1e-3, 1e-4)
-# A fixed-Omega step needs an inverse also where Omega is singular: its eigenvalues are at least this much of the mean
-# one. Rounding in the inverse costs what a smaller number would gain.
+# Smallest eigenvalue of Omega, relative to the mean, in steps that hold Omega fixed and need its inverse. With smaller
+# values, rounding in the inverse would be worse than the bias.
 FLOOR = 1e-8
-# By squared singular values R has a relative error of about eps J/shrinkage: 1e-9 at this limit of J/shrinkage.
+# With `gram_svd`, R has a relative error of about eps J/shrinkage: 1e-9 at this limit of J/shrinkage.
 _LARGEST_RATIO = 5e6
 
 
 class RelationPenalty(Penalty):
-    """R(B) = min over Omega of tr(inv(Gamma) B inv(Omega) B'), Omega near a prior and spread over directions.
+    """R(B) = min over Omega of tr(inv(Gamma) B inv(Omega) B'), with Omega close to a prior and not of low rank.
 
     With J components, A = (J Omega0)^(1/2) for the prior Omega0 of trace 1 and Omega = A Psi A, the minimum is over
     (shrinkage/J) I <= Psi <= (1/min_rank) I with tr Psi = 1. Gamma = (1 - evenness) I + evenness 11' (K, K) is fixed.
@@ -181,13 +181,13 @@ class RelationPenalty(Penalty):
     n_components : int
         Number J of components.
     prior : array (J, J), optional
-        What is known of the relationship; positive definite, of any scale. The identity by default.
+        Prior relationship: positive definite, of any scale. The identity by default.
     shrinkage : float in [0, 1]
         Shrinkage of Omega towards the prior (1: fixed at the prior).
     min_rank : float in [1, J]
         Lower bound on the effective rank of Omega.
     evenness : float in [0, 1)
-        How alike the weights of different kernels are expected to be.
+        Interpolates between the paper's penalty (0) and the average kernel (towards 1).
     """
 
     name: ClassVar[str] = "relation"
@@ -216,52 +216,51 @@ class RelationPenalty(Penalty):
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient inv(Gamma) B inv(Omega) (K, J) of R/2 at B (K, J).
 
-        Where Omega is singular the inverse is the pseudo-inverse, which gives a subgradient.
+        If Omega is singular, the pseudo-inverse gives a subgradient.
         """
-        U, s, Vt = self._spectrum(B)
-        slopes = self.n_components * (s / self._fill(s)[0])
+        J, (U, s, Vt) = self.n_components, self._spectrum(B)
+        # Eigenvalues are those of J Psi, so that both limits are exactly 1 where they leave no choice.
+        slopes = J * (s / water_fill(s, J, self.shrinkage, J / self.min_rank)[0])
         return float(s @ slopes), self._gradient(U, slopes, Vt)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>; tight at a minimiser B (K, J).
 
-        Without shrinkage, and where a weight is zero, it is tight only in the limit of the minimisers of the ladder:
-        the pseudo-inverse is one subgradient of many there, and theirs tend to the right one.
+        Without shrinkage, if a weight is zero, it is tight only in the limit of the minimisers of the ladder: the
+        pseudo-inverse gives one of many subgradients, and the ladder converges to the right one.
         """
         # Any M >= Q gives a bound. At a minimiser mu inv(Gamma) B inv(Omega) is one, and the best.
-        U, s, Vt = self._spectrum(B)
-        slopes = (self.n_components * (s / rung._fill(s)[0]) for rung in self.ladder())
+        J, (U, s, Vt) = self.n_components, self._spectrum(B)
+        slopes = (J * (s / water_fill(s, J, rung.shrinkage, J / rung.min_rank)[0]) for rung in self.ladder())
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, slope, Vt)) for slope in slopes)]
         return -min(self._half_energy(M, mu) for M in candidates)
 
     def relation(self, B: Array) -> Relation:
         """Minimising Omega at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
-        _, s, Vt = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
-        # Where there is nothing elsewhere, its value may be so large that its rounding would show.
-        rest = rest / self.n_components if len(s) < self.n_components else 0.0
-        return self._assemble(Vt.T, tau / self.n_components, rest, 0)
+        J, A, (_, s, Vt) = self.n_components, self._roots and self._roots[0], self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
+        # If there are no other directions, `rest` may be so large that its rounding matters.
+        return Relation(Vt.T if A is None else A @ Vt.T, tau / J, rest / J if len(s) < J else 0.0, A)
 
     def relation_factors(self, B: Array) -> tuple[Array, float]:
         """P (K, K) and rest with Omega = rest I + B'PB at B (K, J), for a penalty without prior and evenness."""
-        U, s, _ = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
-        return (U * ((tau - rest) / (self.n_components * s * s))) @ U.T, rest / self.n_components
+        J, (U, s, _) = self.n_components, self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
+        return (U * ((tau - rest) / (J * s * s))) @ U.T, rest / J
 
     def inverse_relation(self, B: Array) -> Relation:
         """inv(Omega) at B (K, J), for steps that hold Omega fixed.
 
-        A singular Omega is first moved by about 1e-8 into the interior of the feasible set.
+        A singular Omega is first moved into the interior of the feasible set, by about 1e-8.
         """
-        _, s, Vt = self._spectrum(B, exact=True)
-        tau, rest = self._fill(s)
+        J, A, (_, s, Vt) = self.n_components, self._roots and self._roots[1], self._spectrum(B, exact=True)
+        tau, rest = water_fill(s, J, self.shrinkage, J / self.min_rank)
         tau, rest = np.maximum(tau, FLOOR), max(rest, FLOOR)
-        total = tau.sum() + (self.n_components - len(s)) * rest
-        rest = total / rest if len(s) < self.n_components else 0.0
-        return self._assemble(Vt.T, total / tau, rest, 1)
+        total = tau.sum() + (J - len(s)) * rest
+        return Relation(Vt.T if A is None else A @ Vt.T, total / tau, total / rest if len(s) < J else 0.0, A)
 
     def ladder(self) -> Sequence[RelationPenalty]:
-        """Penalties of falling shrinkage, down to this one if it has none and is not smooth."""
+        """Return penalties of decreasing shrinkage that end with this one; only itself if it is smooth."""
         if self.shrinkage > 0 or self.min_rank == self.n_components:
             return (self,)
         rungs = [copy.copy(self) for _ in RUNGS]
@@ -271,34 +270,23 @@ class RelationPenalty(Penalty):
 
     @property
     def collapses(self) -> bool:
-        """True for the paper's own penalty: its optimum has rank one by Perron's theorem (without a prior, always)."""
+        """True for the paper's penalty: without a prior, its optimum has rank one by Perron's theorem."""
         return self.shrinkage == 0 and self.min_rank == 1 and self.n_components > 1
 
     def _spectrum(self, B: Array, exact: bool = False) -> tuple[Array, Array, Array]:
         """Thin singular value decomposition of Bh = Gamma^(-1/2) B inv(A) (K, J): U (K, r), r non-zero values, V'.
 
-        With shrinkage, all small singular values have the same eigenvalue of Psi, and need not be told apart: value and
-        gradient can do with a faster decomposition, which is accurate to about 1e-8 of the largest value.
+        With shrinkage, all small singular values have the same eigenvalue of Psi, so value and gradient can use a
+        faster decomposition, which is accurate to about 1e-8 of the largest value.
         """
         Bh = B if self._roots is None else B @ self._roots[1]
         Bh = self._even(Bh, -0.5) if self.evenness else Bh
         if not exact and self.n_components <= _LARGEST_RATIO * self.shrinkage:
             return gram_svd(Bh)
-        # Of the transpose: K is often much smaller than J, and tall matrices are decomposed faster than wide ones.
+        # K is often much smaller than J, and the SVD of tall matrices is faster.
         V, s, Ut = svd(Bh.T)
         r = int(np.count_nonzero(s > max(B.shape) * _EPS * s[0]))
         return Ut[:r].T, s[:r], V[:, :r].T
-
-    def _assemble(self, V: Array, values: Array, rest: float, root: int) -> Relation:
-        """The relation between two roots of the prior, or their inverses."""
-        A = None if self._roots is None else self._roots[root]
-        return Relation(V if A is None else A @ V, values, rest, A)
-
-    def _fill(self, s: Array) -> tuple[Array, float]:
-        """Eigenvalues of J Psi: those of the directions of s (r,), and that of each other direction."""
-        # Times J, so that both limits are exactly 1 where they leave no choice.
-        J = self.n_components
-        return water_fill(s / s[:1], J, self.shrinkage, J / self.min_rank)
 
     def _gradient(self, U: Array, slopes: Array, Vt: Array) -> Array:
         """inv(Gamma) B inv(Omega) (K, J), from the decomposition of Bh inv(Psi)."""
@@ -307,7 +295,7 @@ class RelationPenalty(Penalty):
         return gradient if self._roots is None else gradient @ self._roots[1]
 
     def _even(self, X: Array, power: float) -> Array:
-        """Gamma^power X: Gamma has one value along the even direction and another one across it."""
+        """Return Gamma^power X; Gamma has one eigenvalue for the constant vector and one for all others."""
         along, across = (1 + (len(X) - 1) * self.evenness) ** power, (1 - self.evenness) ** power
         return across * X + (along - across) * X.mean(axis=0)
 
@@ -316,12 +304,12 @@ class RelationPenalty(Penalty):
         top = float(M.max(initial=0.0))
         if top == 0.0:
             return 0.0
-        # Relative to the largest entry: the squares of small ones would underflow, and the bound be false.
+        # Divide by the largest entry: underflow of squares would make the bound invalid.
         Mh = M / top if self._roots is None else M / top @ self._roots[0]
         Mh = self._even(Mh, 0.5) if self.evenness else Mh
         gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
         squares = np.maximum(eigvalsh(gram)[::-1], 0.0)
-        # Greedy: the floor to all, and what is left to the largest, up to the cap.
+        # Greedy: every eigenvalue gets the lower limit, and the largest get the rest, up to the upper limit.
         J, low = self.n_components, self.shrinkage
         step = J / self.min_rank - low
         extra = np.clip(J * (1 - low) - step * np.arange(len(squares)), 0.0, step)
@@ -333,15 +321,15 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
 
     Returns tau (r,), and the tau of each of the n - r zero values. Needs low <= 1 <= high.
     """
-    r = len(s)
+    r, s = len(s), s / s[:1]
     if low >= 1:
         return np.ones(r), 1.0
     if r * high + (n - r) * low <= n:
-        # All can be at the cap; what is left over costs nothing, and is spread evenly.
+        # All can be at the upper limit; the rest costs nothing and is divided evenly.
         return np.full(r, high), max(low, (n - r * high) / (n - r)) if r < n else high
-    # Find lam with sum clip(s_i/lam, low, high) + (n - r) low = n. As lam rises, value i leaves the cap at s_i/high and
-    # meets the floor at s_i/low. Between two such events the sum is `fixed + moving/lam`. A plain loop: there are few
-    # values, and array calls would take longer than all of it.
+    # Find lam with sum clip(s_i/lam, low, high) + (n - r) low = n. As lam increases, value i leaves the upper limit at
+    # s_i/high and reaches the lower limit at s_i/low. Between two such events the sum is `fixed + moving/lam`. With so
+    # few values, a plain loop is faster than array operations.
     values = s.tolist()
     events = [(value / high, value, -high) for value in values]
     events += [(value / low if low > 0 else np.inf, -value, low) for value in values]
@@ -359,7 +347,7 @@ def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]
 def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
     """A = (n Omega0)^(1/2) and inv(A), both (n, n), for Omega0 the prior (n, n) scaled to trace 1."""
     if np.iscomplexobj(prior):
-        raise ValueError("prior has complex entries, not real ones")
+        raise ValueError("prior must be real, but has complex entries")
     prior = np.asarray(prior, dtype=np.float64)
     if prior.shape != (n, n):
         raise ValueError(f"prior has shape {prior.shape}; {n} components need ({n}, {n})")
@@ -367,7 +355,7 @@ def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
         raise ValueError("prior has entries that are not finite")
     asymmetry = np.abs(prior - prior.T).max()
     if asymmetry > 1e-8 * np.abs(prior).max():
-        raise ValueError(f"prior is not symmetric: entries differ from their mirror image by up to {asymmetry:.3g}")
+        raise ValueError(f"prior is not symmetric: it differs from its transpose by up to {asymmetry:.3g}")
     values, vectors = eigh((prior + prior.T) / 2)
     if values[0] <= n * _EPS * values[-1]:
         raise ValueError(f"prior is not positive definite: its smallest eigenvalue is {values[0]:.3g}")

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData, take_tasks
+from ...data.forms import TaskData, take_tasks
 from ...engines import Each, Engine, serially
 from ...exceptions import GramMemoryError
-from ...kernels import FittedKernel
-from ..grams import KernelBank, TaskGrams, check_kernels, left_by_scaling, raw_grams, runs, scale_grams
-from ..learners import Learner
+from ...kernels.kernel import FittedKernel
+from ..grams.build import KernelBank, check_kernels, raw_grams, scale_grams
+from ..grams.stack import TaskGrams, runs
+from ..learners.machines import Learner
 from .machines import MachineDuals, MachineList, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
@@ -77,7 +78,8 @@ class TaskBlock:
         if built is None:
             raw = raw_grams(self.data, self.kernels, self.normalize)
             grams, bank = scale_grams(raw, self.data, self.normalize, overwrite=True, charges=self.charges)
-            built = grams, bank, np.array([raw.present, left_by_scaling(bank.scalings)])
+            left = np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
+            built = grams, bank, np.array([raw.present, left])
         if self.keeps_grams:
             self._built = built
         return built

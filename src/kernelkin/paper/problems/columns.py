@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..grams.operator import LARGEST_INVERSES, Arrays, SharedOperator
-from ..learners import Machine, Ridge
+from ..learners.machines import Machine, Ridge
 
 # Rounds of conjugate gradients, each from residuals in double precision, and iterations in each.
 _ROUNDS, _ITERATIONS = 6, 200

@@ -22,17 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ...engines import Each
-from ..grams import Grams
-from ..learners import SVM, DualSolution, Learner, Machine
+from ...engines.threads import Each
+from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..solvers import Iterate, Solution
+    from ..grams import Grams
+    from ..solvers.driver import Iterate
     from .problem import Evaluation
+
+Solved = TypeVar("Solved", bound="Evaluation")
 
 _TINY = np.finfo(float).tiny
 
@@ -123,7 +126,9 @@ class MachineList(list[Machine]):
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)
-                pending = _later(solved, images, each)
+                pending = partial(
+                    each, lambda i, solved=solved, images=images: solved[i][1](images[i]), range(len(batch))
+                )
             else:
                 found = solved
                 part = grams.quadratic_forms([dual.a for dual in found], batch, each)
@@ -134,7 +139,20 @@ class MachineList(list[Machine]):
 
     def offsets(self) -> tuple[np.ndarray, ...]:
         """The mean target (n_groups, outputs) of the rows of each intercept that have a cost."""
-        return tuple(_mean_targets(machine) for machine in self)
+        found = []
+        for machine in self:
+            offsets, used = np.zeros((machine.n_groups, machine.y.shape[1])), machine.C > 0
+            # Twice: the mean of numbers with a large offset is itself off by its rounding.
+            for _ in range(2 if machine.n_groups else 0):
+                residual = np.where(used, _centred(machine, offsets), 0.0)
+                # Relative to the largest: sums of huge numbers would overflow.
+                top = max(float(np.abs(residual).max(initial=0.0)), _TINY)
+                sums, counts = np.zeros_like(offsets), np.zeros_like(offsets)
+                np.add.at(sums, machine.groups, residual / top)
+                np.add.at(counts, machine.groups, used)
+                offsets += sums / np.maximum(counts, 1.0) * top
+            found.append(offsets)
+        return tuple(found)
 
     def spread(self, offsets: Sequence[np.ndarray]) -> float:
         """Root mean square of the targets with a cost, less their offsets; 1 where all of them are zero."""
@@ -161,29 +179,6 @@ class MachineList(list[Machine]):
             mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, _TINY))
             total += 0.5 * float(np.sum(machine.C * np.square(machine.y - mean)))
         return total
-
-
-def _later(solved: list[Any], images: Sequence[np.ndarray], each: Each) -> Callable[[], list[np.ndarray]]:
-    """What computes the Hessian (K, K) of each machine of a batch."""
-    return lambda: each(lambda i: solved[i][1](images[i]), range(len(solved)))
-
-
-def _mean_targets(machine: Machine) -> np.ndarray:
-    offsets = np.zeros((machine.n_groups, machine.y.shape[1]))
-    if not machine.n_groups:
-        return offsets
-    used = machine.C > 0
-    counts = np.zeros_like(offsets)
-    np.add.at(counts, machine.groups, used)
-    # Twice: the mean of numbers with a large offset is itself off by its rounding.
-    for _ in range(2):
-        residual = np.where(used, _centred(machine, offsets), 0.0)
-        # Relative to the largest: sums of huge numbers would overflow.
-        top = max(float(np.abs(residual).max(initial=0.0)), _TINY)
-        sums = np.zeros_like(offsets)
-        np.add.at(sums, machine.groups, residual / top)
-        offsets += sums / np.maximum(counts, 1.0) * top
-    return offsets
 
 
 def _centred(machine: Machine, offsets: np.ndarray) -> np.ndarray:
@@ -243,16 +238,12 @@ class Units:
             )
         return cls(target, dual, dual - shift, offsets)
 
-    def machines(self, machines: Iterable[Machine]) -> Any:
-        """The machines in standard units."""
-        return as_machines(machines).rescaled(-self.target, -self.cost, self.offsets)
-
-    def learner(self, learner: Learner) -> Learner:
-        """The learner in standard units: its epsilon has the units of the targets."""
-        known: Any = learner
-        if not hasattr(known, "epsilon"):
-            return learner
-        return replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
+    def rescale(self, machines: Iterable[Machine], learner: Learner) -> tuple[Any, Learner]:
+        """The machines and the learner in standard units: its epsilon has the units of the targets."""
+        scaled, known = as_machines(machines).rescaled(-self.target, -self.cost, self.offsets), cast(Any, learner)
+        if hasattr(known, "epsilon"):
+            known = replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
+        return scaled, known
 
     def mu(self, mu: float) -> float:
         """The strength in standard units; raises ValueError where it is too small or too large to matter."""
@@ -272,18 +263,13 @@ class Units:
         """Kernel weights (K, J) in standard units, of weights in the user's."""
         return np.ldexp(B, self.dual - self.target)
 
-    def restore(self, solution: Solution) -> Solution:
-        """A solution in the user's units, of one in standard units."""
-        value, history = self.target + self.dual, dict(solution.history)
-        for name in ("objective", "primal", "bound"):
-            history[name] = np.ldexp(history[name], value)
-        evaluation, bound = self.restore_evaluation(solution.evaluation), math.ldexp(solution.bound, value)
-        return replace(solution, evaluation=evaluation, bound=bound, history=history)
-
-    def restore_evaluation(self, evaluation: Evaluation) -> Evaluation:
-        """An evaluation in the user's units."""
+    def restore(self, evaluation: Solved) -> Solved:
+        """An evaluation or a solution in the user's units, of one in standard units."""
         value, weight = self.target + self.dual, self.target - self.dual
-        curvature = evaluation.curvature
+        curvature, further = evaluation.curvature, {}
+        if hasattr(evaluation, "history"):
+            columns = {name: np.ldexp(evaluation.history[name], value) for name in ("objective", "primal", "bound")}
+            further["history"] = evaluation.history | columns
         return replace(
             evaluation,
             B=np.ldexp(evaluation.B, weight),
@@ -292,6 +278,7 @@ class Units:
             R=float(np.ldexp(evaluation.R, 2 * weight)),
             curvature=None if curvature is None else np.ldexp(curvature, value - 2 * weight),
             **{name: math.ldexp(getattr(evaluation, name), value) for name in ("loss", "upper", "primal", "bound")},
+            **further,
         )
 
     def restore_iterate(self, iterate: Iterate) -> Iterate:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...engines import Each, serially
+from ...engines.threads import Each, serially
 from ..grams import CoupledGrams, Grams, SharedGrams
 from ..grams.operator import MANY_ROWS, Arrays, SharedOperator, in_blocks
-from ..learners import DualSolution, Machine
+from ..learners.machines import DualSolution, Machine
 from .columns import Block, BlockSolution, solve_block
 from .machines import SolvedMachines
 

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...decompositions import eigh, eigvalsh
-from ...engines import Each, serially
+from ...engines.threads import Each, serially
 from ..grams.row_kernels import Features, PooledKernel
-from ..learners import DualSolution, Learner, Machine
-from ..penalties import MixedNorm, Penalty, Relation, SimplexPenalty, SpectralNorm
+from ..learners.machines import DualSolution, Learner, Machine
+from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
+from ..penalties.relation import Penalty, Relation
 from .machines import MachineDuals, SolvedMachines, Units, as_machines
 
 
@@ -50,11 +51,6 @@ class Evaluation:
     def of(cls, B: np.ndarray, solved: SolvedMachines, primal: float, bound: float, R: float = 0.0) -> Evaluation:
         """From machines that were solved at B, and what a problem makes of them."""
         return cls(B, solved.duals, solved.Q, R, solved.lin - solved.quad, solved.upper, primal, bound)
-
-    @property
-    def dual_variables(self) -> Any:
-        """Those of the machines, to start the next evaluation from."""
-        return self.duals.variables
 
     @property
     def relative_gap(self) -> float:
@@ -128,7 +124,8 @@ class AnyProblem:
         Raises ValueError where strengths, costs and the spread of the targets are out of all proportion.
         """
         units = Units.of(self.machines, self.learner, weights=False)
-        return self._with(machines=units.machines(self.machines), learner=units.learner(self.learner)), units
+        machines, learner = units.rescale(self.machines, self.learner)
+        return self._with(machines=machines, learner=learner), units
 
     def _with(self, **changes: Any) -> Self:
         known: Any = self
@@ -175,7 +172,7 @@ class Problem(AnyProblem):
         if self.penalty.is_indicator:
             return super().in_standard_units()
         units = Units.of(self.machines, self.learner)
-        machines, learner = units.machines(self.machines), units.learner(self.learner)
+        machines, learner = units.rescale(self.machines, self.learner)
         return self._with(machines=machines, learner=learner, mu=units.mu(self.mu)), units
 
     def relation(self, B: np.ndarray) -> Relation:
@@ -461,8 +458,8 @@ class SpectralProblem(AnyProblem):
     def in_standard_units(self) -> tuple[Self, Units]:
         """The problem with targets of order one, and the units that lead back: units of the form's own machines."""
         units = Units.of(self.machines, self.learner, weights=False)
-        form = self.form.with_machines(units.machines(self.machines))
-        return replace(self, form=form, learner=units.learner(self.learner)), units
+        machines, learner = units.rescale(self.machines, self.learner)
+        return replace(self, form=self.form.with_machines(machines), learner=learner), units
 
     def relation(self, B: np.ndarray) -> Relation:
         """D itself."""

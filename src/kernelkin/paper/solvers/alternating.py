@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...decompositions import eigvalsh, singular_values, solve_stack
-from ..penalties import RelationPenalty
-from ..problems import Problem
+from ..penalties.relation import RelationPenalty
+from ..problems.problem import Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
 # A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier

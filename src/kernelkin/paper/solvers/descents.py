@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from ...decompositions import eigh
 from ..penalties.norms import unit_root
-from ..problems import Evaluation, MixedNormProblem, SpectralProblem, WorstTaskProblem
+from ..problems.problem import Evaluation, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from .driver import Certificate, Point, Run, Solver, Status
 from .joint import descend
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...engines import Each, serially
-from ..learners import DualSolution
-from ..penalties import FixedWeights, Relation, effective_rank
-from ..problems import AnyProblem, Evaluation, Problem, Units, relative_gap
+from ...engines.threads import Each, serially
+from ..penalties.norms import FixedWeights
+from ..penalties.relation import Relation, effective_rank
+from ..problems.machines import Units
+from ..problems.problem import AnyProblem, Evaluation, Problem, relative_gap
 
 
 class Status(Enum):
@@ -220,47 +221,24 @@ Callback = Callable[[Iterate], object]
 COLUMNS = ("iteration", "objective", "primal", "bound", "relative_gap", "effective_rank", "seconds")
 
 
-@dataclass(frozen=True)
-class Solution:
-    """The best evaluation of a run, the best bound, and how the run went.
+@dataclass(frozen=True, kw_only=True)
+class Solution(Evaluation):
+    """The evaluation of a run with the lowest primal value, the highest lower bound of the run, and how the run went.
 
     Attributes
     ----------
-    evaluation : the evaluation with the lowest primal value.
-    bound : the highest lower bound of the run.
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
     relation_of : the problem's relationship of components at given weights.
     """
 
-    evaluation: Evaluation
-    bound: float
     status: Status
     history: dict[str, np.ndarray]
     relation_of: Callable[[np.ndarray], Relation] = field(repr=False)
 
     @property
-    def B(self) -> np.ndarray:
-        """Kernel weights (K, J)."""
-        return self.evaluation.B
-
-    @property
-    def duals(self) -> Sequence[DualSolution]:
-        """The machines at B."""
-        return self.evaluation.duals
-
-    @property
-    def primal(self) -> float:
-        """Upper bound on the optimum."""
-        return self.evaluation.primal
-
-    @property
     def gap(self) -> float:
         return max(self.primal - self.bound, 0.0)
-
-    @property
-    def relative_gap(self) -> float:
-        return relative_gap(self.primal, self.bound)
 
     @cached_property
     def relation(self) -> Relation:
@@ -326,7 +304,7 @@ def solve(
                 enough=certificate.closes if solver.stops_at_gap else None,
                 **point.arguments,
             )
-            warm = evaluation.dual_variables
+            warm = evaluation.duals.variables
             best = evaluation if best is None or evaluation.primal < best.primal else best
             certificate.add(evaluation)
             own = point.own_penalty
@@ -353,9 +331,9 @@ def solve(
             status = end.value
             break
     assert best is not None, "a solver evaluates something before it ends"
+    values = {name.name: getattr(best, name.name) for name in fields(best)}
     solution = Solution(
-        evaluation=replace(best, curvature=None),
-        bound=certificate.bound,
+        **values | {"bound": certificate.bound, "curvature": None},
         status=Status.CONVERGED if certificate.relative_gap <= tol else status,
         history={name: np.array([getattr(iterate, name) for iterate in iterates]) for name in COLUMNS},
         relation_of=problem.relation,
@@ -431,7 +409,7 @@ class Path:
                     scale = suitable_scale(mu, last, decay=decay)
                     start, warm = last.B * scale, [dual.a / (1.0 + decay * (scale - 1.0)) for dual in last.duals]
             solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
-        self._past = [*self._past[-1:], (mu, solution.evaluation)]
+        self._past = [*self._past[-1:], (mu, solution)]
         return solution if self.units is None else self.units.restore(solution)
 
     def _decay(self) -> float:
@@ -455,4 +433,5 @@ class Path:
         if known.relative_gap > self.options["tol"]:
             return None
         nothing = {name: np.array([]) for name in COLUMNS}
-        return Solution(known, known.bound, Status.CONVERGED, nothing, problem.relation)
+        values = {name.name: getattr(known, name.name) for name in fields(known)}
+        return Solution(**values, status=Status.CONVERGED, history=nothing, relation_of=problem.relation)

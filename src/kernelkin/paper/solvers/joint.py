@@ -15,8 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from ...decompositions import pseudo_inverse, svd
-from ..penalties import Penalty
-from ..problems import Evaluation, Problem, as_machines
+from ..penalties.relation import Penalty
+from ..problems.machines import as_machines
+from ..problems.problem import Evaluation, Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
 # What is paid for kernel weights at an optimum, as a share of what is paid without any: mostly 0.04 to 0.13.

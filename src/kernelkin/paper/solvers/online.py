@@ -14,11 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...data import TaskData
-from ...kernels import FittedKernel, Kernel, diagonals, fit_diagonal_scaling, fit_kernels, pairs
-from ..grams import RowKernels
-from ..learners import Machine
-from ..penalties import Relation, RelationPenalty
+from ...data.forms import TaskData
+from ...kernels.grams import fit_diagonal_scaling
+from ...kernels.kernel import FittedKernel, Kernel, diagonals, fit_kernels, pairs
+from ..grams.row_kernels import RowKernels
+from ..learners.machines import Machine
+from ..penalties.relation import Relation, RelationPenalty
 
 # Bytes of rows and kernel values that a block of pairs takes, and its largest length.
 _BLOCK_BYTES = 1 << 25

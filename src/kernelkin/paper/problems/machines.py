@@ -31,7 +31,6 @@ from ...engines.threads import Each
 from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..grams import Grams
     from ..solvers.driver import Iterate
     from .problem import Evaluation
 
@@ -101,7 +100,7 @@ class MachineList(list[Machine]):
     """One machine for each task, or for each set of coupled tasks."""
 
     def solve(
-        self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
+        self, grams: Any, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
         """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
 
@@ -126,9 +125,11 @@ class MachineList(list[Machine]):
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)
-                pending = partial(
-                    each, lambda i, solved=solved, images=images: solved[i][1](images[i]), range(len(batch))
-                )
+
+                def hessian(i: int, solved: Any = solved, images: Any = images) -> np.ndarray:
+                    return solved[i][1](images[i])
+
+                pending = partial(each, hessian, range(len(batch)))
             else:
                 found = solved
                 part = grams.quadratic_forms([dual.a for dual in found], batch, each)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Fold, Queries, TaskData, make_folds
-from ..engines import SingleThreadedBLAS, Threads
+from ..data.folds import Fold, make_folds
+from ..data.forms import Queries, TaskData
+from ..engines.threads import SingleThreadedBLAS, Threads
 from ..paper.functions import function_values
 from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
 

@@ -56,7 +56,9 @@ def test_quadratic_forms(stack):
 def test_images_are_products_with_the_grams(stack):
     a = np.random.default_rng(3).normal(size=(stack.n_rows, 2))
     expected = np.einsum("kij,jm->kim", stack.values.astype(np.float64), a)
-    np.testing.assert_allclose(stack.images(a), expected, atol=TOLERANCE * np.abs(expected).max())
+    images, forms = stack.images(a)
+    np.testing.assert_allclose(forms, stack.quadratic_forms(a), rtol=TOLERANCE)
+    np.testing.assert_allclose(images, expected, atol=TOLERANCE * np.abs(expected).max())
 
 
 def test_quadratic_forms_are_never_negative():

@@ -13,47 +13,41 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data import TaskData, take_tasks
-from ...engines import Dask, Each, Workers, serially
+from ...data.forms import TaskData, take_tasks
+from ...engines.dask import Dask
+from ...engines.threads import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels import FittedKernel, is_precomputed, source_kernels, spread_warnings
+from ...kernels.families import is_precomputed
+from ...kernels.kernel import FittedKernel
+from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import Need, fit_need
-from ...uncertainty import Uncertainty
+from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
-from ..grams import (
-    CoupledGrams,
+from ..grams.build import (
     GramPlan,
-    Grams,
     KernelBank,
     RawGrams,
-    SharedGrams,
-    arrays_on,
+    charges_of,
     device_grams,
-    on_device,
     plan_grams,
     raw_grams,
     scale_grams,
     scales_on_device,
     task_dimensions,
 )
-from ..grams.build import charges_of
-from ..learners import SVM, DualSolution, Learner, Machine, Ridge
-from ..penalties import MixedNorm, Penalty, effective_rank
-from ..problems import (
-    AnyProblem,
-    MachineBlocks,
-    MachineList,
-    MachinePanel,
-    MixedNormProblem,
-    PanelDuals,
-    Problem,
-    Units,
-    WorstTaskProblem,
-    panel_pays,
-)
-from ..solvers import UNFINISHED, Solution, Solver, solve
+from ..grams.coupled import CoupledGrams, Grams, on_device
+from ..grams.operator import arrays_on
+from ..grams.stack import SharedGrams
+from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
+from ..penalties.norms import MixedNorm
+from ..penalties.relation import Penalty, effective_rank
+from ..problems.blocks import MachineBlocks
+from ..problems.machines import MachineList, Units
+from ..problems.panel import MachinePanel, PanelDuals, panel_pays
+from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
+from ..solvers.driver import UNFINISHED, Solution, Solver, solve
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]
@@ -188,8 +182,10 @@ class FitPlan:
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1) -> Need:
-        return fit_need(self.gram_plan(), self.solved_by, n_jobs)
+    def memory(self, n_jobs: int = 1, sizes: GramPlan | None = None, n_folds: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search with folds whose Gram matrices have these sizes."""
+        solved_by = "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
+        return fit_need(self.gram_plan() if sizes is None else sizes, solved_by, n_jobs, n_folds)
 
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
@@ -197,11 +193,6 @@ class FitPlan:
         # Machines with other losses need the entries of matrices.
         rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
         return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
-
-    @property
-    def solved_by(self) -> str:
-        """How machines are solved: the name of the learner, or "panel"."""
-        return "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None

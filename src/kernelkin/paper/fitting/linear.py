@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import FIXED, TASK_OBJECTS, Need
-from ...uncertainty import Uncertainty
+from ...uncertainty.estimate import Uncertainty
 from ..functions import LinearFunctions
 
 # Coefficients (T, d), intercepts (T,), further fitted attributes, and warnings.

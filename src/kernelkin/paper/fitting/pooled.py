@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData
-from ...engines import Workers
-from ...kernels import FittedKernel, is_precomputed, source_kernels
+from ...data.forms import TaskData
+from ...engines.threads import Workers
+from ...kernels.families import is_precomputed
+from ...kernels.kernel import FittedKernel
+from ...kernels.sources import source_kernels
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
-from ..learners import Learner, Machine
-from ..penalties import Relation, SpectralNorm, effective_rank
-from ..penalties.norms import unit_root
-from ..problems import SpectralForm, SpectralProblem, spectral_form
-from ..solvers import Solution, Solver, solve
+from ..learners.machines import Learner, Machine
+from ..penalties.norms import SpectralNorm, unit_root
+from ..penalties.relation import Relation, effective_rank
+from ..problems.problem import SpectralForm, SpectralProblem, spectral_form
+from ..solvers.driver import Solution, Solver, solve
 from .fit import Fitted, RunOptions, convergence_warnings, count_clipping, solution_attributes
 from .targets import Targets, stack_intercepts
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data import TaskData, WideTargets, listing
+from ...data.arrays import listing
+from ...data.forms import TaskData, WideTargets
 from ..couplings import Coupling, connected_tasks
-from ..learners import SVM, SVR, DualSolution, Learner, Machine, Ridge
-from ..problems import MachinePanel, PanelDuals
+from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine, Ridge
+from ..problems.panel import MachinePanel, PanelDuals
 
 # Sets of tasks, by position, that share parts of their functions.
 Linked = Sequence[np.ndarray]

@@ -9,28 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import Form, TaskData, tiny_tasks
+from ...data.forms import Form, TaskData, tiny_tasks
 from ...decompositions import eigh
-from ...engines import Workers
-from ...kernels import (
-    FittedKernel,
-    Scaling,
-    is_precomputed,
-    mirror,
-    resolve_kernels,
-    source_kernels,
-    spread_warnings,
-)
+from ...engines.threads import Workers
+from ...kernels.families import is_precomputed, resolve_kernels
+from ...kernels.grams import Scaling, mirror
+from ...kernels.kernel import FittedKernel
+from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
-from ...uncertainty import Uncertainty
+from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams import BLOCK_BYTES, GramStack, KernelBank, RowKernels, TaskGrams, plan_grams
-from ..grams.build import kernel_charges
-from ..learners import SVM, SVR, Learner, Machine
-from ..penalties import FixedWeights, effective_rank
-from ..problems import Problem, Units
-from ..solvers import solve
+from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.row_kernels import BLOCK_BYTES, RowKernels
+from ..grams.stack import GramStack, TaskGrams
+from ..learners.machines import SVM, SVR, Learner, Machine
+from ..penalties.norms import FixedWeights
+from ..penalties.relation import effective_rank
+from ..problems.machines import Units
+from ..problems.problem import Problem
+from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts

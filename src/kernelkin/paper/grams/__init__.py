@@ -13,12 +13,10 @@ from .build import (
     scales_on_device,
     task_dimensions,
 )
-from .coupled import CoupledGrams, on_device
+from .coupled import CoupledGrams, Grams, on_device
 from .operator import arrays_on
 from .row_kernels import BLOCK_BYTES, HeldOut, RowKernels
 from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, runs
-
-Grams = TaskGrams | SharedGrams | CoupledGrams
 
 __all__ = [
     "BLOCK_BYTES",

@@ -288,7 +288,8 @@ def scale_grams(
     if charges is None:
         found = np.ones(len(raw.names))
         charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else found
-    scalings = _charge(scalings, stacks, charges)
+    if (charges != 1.0).any():
+        scalings = _charge(scalings, stacks, charges)
     if not is_part:
         check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
@@ -310,8 +311,6 @@ def scale_grams(
 
 def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
     """Divide stacks by the kernels' charges (K,), in place; the scalings that do the same."""
-    if (charges == 1.0).all():
-        return list(scalings)
     for scaled in stacks:
         scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
     return [scaling.charged(charges) for scaling in scalings]
@@ -327,7 +326,9 @@ def _scale_linked(
         return kernels, scaling
     assert raw.linked is not None
     scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
-    return PointStack(GramStack(scaled), [np.arange(len(weight))]), _charge([scaling], [scaled], charges)[0]
+    if (charges != 1.0).any():
+        (scaling,) = _charge([scaling], [scaled], charges)
+    return PointStack(GramStack(scaled), [np.arange(len(weight))]), scaling
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ from ...engines.threads import Each, serially
 from ..couplings import Coupling, connected_tasks
 from .lowrank import LowRankKernels
 from .operator import arrays_on
-from .stack import GramStack, SharedGrams
+from .stack import GramStack, SharedGrams, TaskGrams
 
 # A factor is used while its columns are fewer than this share of a machine's rows.
 _WORTHWHILE = 0.5
@@ -309,3 +309,7 @@ class BlockSystem:
         for t, rows in enumerate(self.gram.rows):
             x[rows] = self._factors[t].second_half(halves[t] - self._halves[t] @ through[self.gram.at(t)])
         return x
+
+
+# The Gram matrices of any problem.
+Grams = TaskGrams | SharedGrams | CoupledGrams

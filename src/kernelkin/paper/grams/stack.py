@@ -78,23 +78,19 @@ class GramStack:
         # The forms are non-negative; rounding, or a Gram indefinite within rounding, can leave a trace below zero.
         return np.maximum(forms, 0.0)
 
-    def images(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
-        """a (n, m) -> (K, n, m) float64: G_k a."""
+    def images(self, a: np.ndarray, each: Each = serially) -> tuple[np.ndarray, np.ndarray]:
+        """a (n, m) -> (K, n, m) float64: G_k a; and (K, m): half of a_j' G_k a_j, as `quadratic_forms` gives them."""
         flat = self.values.reshape(-1, self.n_rows)
-        images = np.empty((len(flat), a.shape[1]))
+        products = np.empty((len(flat), a.shape[1]))
         length = max(1, _SMALL // self.n_rows)
 
         def piece(start: int) -> None:
             part = slice(start, start + length)
-            np.matmul(flat[part].astype(np.float64, copy=False), a, out=images[part])
+            np.matmul(flat[part].astype(np.float64, copy=False), a, out=products[part])
 
         each(piece, range(0, len(flat), length))
-        return images.reshape(self.n_kernels, *a.shape)
-
-
-def half_forms(a: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """a (n, m) and its images (K, n, m) -> (K, m): half of a_j' G_k a_j, as `quadratic_forms` gives them."""
-    return np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
+        images = products.reshape(self.n_kernels, *a.shape)
+        return images, np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
 
 
 def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -207,12 +203,10 @@ class TaskGrams:
     def images(
         self, a: Sequence[np.ndarray], machines: range, each: Each = serially
     ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        images = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
+        found = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
         Q = np.zeros((self.n_kernels, self.n_components))
-        Q[:, machines.start : machines.stop] = np.array(
-            [half_forms(part, image).sum(axis=1) for part, image in zip(a, images, strict=True)]
-        ).T
-        return Q, images
+        Q[:, machines.start : machines.stop] = np.array([forms.sum(axis=1) for _, forms in found]).T
+        return Q, [images for images, _ in found]
 
 
 class SharedGrams:
@@ -283,9 +277,9 @@ class SharedGrams:
         self, a: Sequence[np.ndarray], machines: range, each: Each = serially
     ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         spread, starts = self._spread(a, machines)
-        images = self.stack.images(spread, each)
+        images, forms = self.stack.images(spread, each)
         Q = np.zeros((self.n_kernels, self.n_components))
-        Q[:, machines.start : machines.stop] = np.add.reduceat(half_forms(spread, images), starts[:-1], axis=1)
+        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
         parts = np.split(images, starts[1:-1], axis=2)
         return Q, [part[:, self.rows[m]] for m, part in zip(machines, parts, strict=True)]
 

@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...data import TaskData
+from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import Need
-from ...uncertainty import Uncertainty
-from ..fitting import Fit, FitPlan, Regression
-from ..grams import SharedGrams, on_device
+from ...uncertainty.estimate import Uncertainty
+from ..fitting.fit import Fit, FitPlan
+from ..fitting.targets import Regression
+from ..grams.coupled import on_device
 from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
-from ..learners import Ridge
-from ..penalties import FixedWeights
-from ..problems import MachinePanel
+from ..grams.stack import SharedGrams
+from ..learners.machines import Ridge
+from ..penalties.norms import FixedWeights
 from ..problems.columns import Block, solve_block
+from ..problems.panel import MachinePanel
 from .errors import CompleteTargets, MaskedTargets
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.

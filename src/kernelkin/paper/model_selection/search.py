@@ -17,7 +17,7 @@ from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
-from ...memory import Need, check_memory, fit_need, search_need
+from ...memory import Need, check_memory, search_need
 from ...progress import Progress
 from ...uncertainty.estimate import fold_values
 from ..couplings import width
@@ -66,7 +66,7 @@ class SearchGrams:
     def need(self, specification: Fit, params: Params) -> Need:
         """Bound the memory of a search over the lines with these kernels."""
         plan, sizes = self._plan(specification, params)
-        return fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds)
+        return plan.memory(self.n_jobs, sizes, self.n_folds)
 
     def of(self, specification: Fit, params: Params) -> Evaluated:
         """Return the kernel values of a candidate; the last result is cached."""
@@ -74,7 +74,7 @@ class SearchGrams:
         if self._held is None or key != self._key:
             self._held, self._key = None, key
             plan, sizes = self._plan(specification, params)
-            check_memory(fit_need(sizes, plan.solved_by, self.n_jobs, self.n_folds))
+            check_memory(plan.memory(self.n_jobs, sizes, self.n_folds))
             self._held = Evaluated(plan.raw_grams(sizes), plan.kernels)
         return self._held
 

@@ -125,11 +125,8 @@ class MachineList(list[Machine]):
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)
-
-                def hessian(i: int, solved: Any = solved, images: Any = images) -> np.ndarray:
-                    return solved[i][1](images[i])
-
-                pending = partial(each, hessian, range(len(batch)))
+                functions = [function for _, function in solved]
+                pending = partial(each, lambda pair: pair[0](pair[1]), list(zip(functions, images, strict=True)))
             else:
                 found = solved
                 part = grams.quadratic_forms([dual.a for dual in found], batch, each)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...engines.threads import Each, serially
-from ..grams import CoupledGrams, Grams, SharedGrams
+from ..grams.coupled import CoupledGrams, Grams
 from ..grams.operator import MANY_ROWS, Arrays, SharedOperator, in_blocks
+from ..grams.stack import SharedGrams
 from ..learners.machines import DualSolution, Machine
 from .columns import Block, BlockSolution, solve_block
 from .machines import SolvedMachines

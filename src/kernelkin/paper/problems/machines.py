@@ -31,7 +31,6 @@ from ...engines.threads import Each
 from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..grams.coupled import Grams
     from ..solvers.driver import Iterate
     from .problem import Evaluation
 
@@ -101,7 +100,7 @@ class MachineList(list[Machine]):
     """One machine for each task, or for each set of coupled tasks."""
 
     def solve(
-        self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
+        self, grams: Any, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
         """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
 

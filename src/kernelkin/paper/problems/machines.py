@@ -31,7 +31,6 @@ from ...engines.threads import Each
 from ..learners.machines import SVM, DualSolution, Learner, Machine
 
 if TYPE_CHECKING:
-    from ..grams.coupled import Grams
     from ..solvers.driver import Iterate
     from .problem import Evaluation
 
@@ -101,7 +100,7 @@ class MachineList(list[Machine]):
     """One machine for each task, or for each set of coupled tasks."""
 
     def solve(
-        self, grams: Grams, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
+        self, grams: Any, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
         """Solve every machine at B (K, J), to relative gap `tol`, from the dual variables `warm` or None.
 
@@ -110,19 +109,15 @@ class MachineList(list[Machine]):
         Q = np.zeros((grams.n_kernels, grams.n_components))
         duals, hessians = MachineDuals(), []
         curved = curved and hasattr(grams, "images")  # where each machine has one component
+        learn: Any = learner.linearise if curved else learner.solve
         pending: Callable[[], list[np.ndarray]] | None = None
         for batch in grams.batches():
             if pending is not None:
                 # Now, as the next batch may write over the Grams of this one; and they are to be let go.
                 hessians += pending()
-            combined = grams.combine(B, batch, each)
-            learn = learner.linearise if curved else learner.solve
-
-            def one(i: int, combined: Any = combined, batch: range = batch, learn: Any = learn) -> Any:
-                m = batch[i]
-                return learn(combined[i], self[m], None if warm is None else warm[m], tol)
-
-            solved = each(one, range(len(batch)))
+            starts = [None if warm is None else warm[m] for m in batch]
+            tasks = zip(grams.combine(B, batch, each), self[batch.start : batch.stop], starts, strict=True)
+            solved = each(lambda given: learn(*given, tol), list(tasks))
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)

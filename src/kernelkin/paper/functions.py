@@ -389,11 +389,11 @@ def _link_expansion(
     assert bank.link_scaling is not None
     is_wide = data.form == "wide"
     rows = np.arange(len(data.X)) if is_wide else np.concatenate(data.rows)
-    V, start = np.zeros((len(rows), coupling.factor.shape[1], a[0].shape[1])), 0
+    parts, start = np.zeros((len(rows), coupling.factor.shape[1], a[0].shape[1])), 0
     for factor, of_task, part in zip(coupling.factor, data.rows, a, strict=True):
-        V[of_task if is_wide else slice(start, start + len(part))] += factor[:, np.newaxis] * part[:, np.newaxis, :]
+        parts[of_task if is_wide else slice(start, start + len(part))] += factor[:, np.newaxis] * part[:, np.newaxis, :]
         start += len(part)
-    V = V.reshape(len(rows), -1)
+    V = parts.reshape(len(rows), -1)
     exact, bundles, zeros = b.copy(), [], np.zeros(V.shape[1])
     for family in () if bank.link_factors is None else bank.link_factors.families:
         # A kernel whose factor is approximate is expanded over its landmarks.

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...data.forms import TaskData, take_tasks
+from ...engines.dask import Dask
 from ...engines.threads import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
@@ -253,7 +254,7 @@ class FitPlan:
         """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
         data, engine, fit, kernels = self.data, options.engine, self.fit, self.kernels
         check_splittable(fit, data)
-        assert kernels is not None
+        assert kernels is not None and isinstance(engine, Dask)
         charges = np.ones(len(kernels))
         if fit.parsimony:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))

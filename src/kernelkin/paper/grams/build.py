@@ -220,7 +220,8 @@ def raw_grams(
         names, kernels = tuple(kernel.name for kernel in kernels), tuple(kernels)
     row_sets = [np.arange(len(data.X))] if data.form == "wide" else data.rows
     stacks, flags, present = zip(*(_raw_stack(data, kernels, rows) for rows in row_sets), strict=True)
-    clipped, linked = any(flags), None
+    clipped = any(flags)
+    linked: Any = None
     if plan is not None and plan.dense:
         linked, also, _ = _raw_stack(data, kernels, np.concatenate(data.rows))
         clipped = clipped or also
@@ -295,15 +296,16 @@ def scale_grams(
     if data.form == "wide":
         shared = GramStack(stacks[0])
         grams: Any = SharedGrams(shared, data.rows)
-        link, link_scaling = PointStack(shared, data.rows), scalings[0]
+        link: Any = PointStack(shared, data.rows)
+        link_scaling = scalings[0]
     else:
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
         if couplings:
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
     if not couplings:
         return grams, bank
-    exact = not isinstance(raw.linked, LowRankKernels) or raw.linked.is_exact
-    bank = replace(bank, link_scaling=link_scaling, link_factors=None if exact else raw.linked)
+    factors = raw.linked if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact else None
+    bank = replace(bank, link_scaling=link_scaling, link_factors=factors)
     return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
 
 

@@ -8,6 +8,7 @@ rows once, and these are slices of the same stacks, scaled by the fold's trainin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -230,6 +231,7 @@ class HeldOut:
         self, raw: RawGrams, bank: KernelBank, data: TaskData, kept: Sequence[np.ndarray], held: Sequence[np.ndarray]
     ) -> None:
         self.is_wide = data.form == "wide"
+        self.link: Any = None
         if self.is_wide:
             held, kept = ([rows[part] for rows, part in zip(data.rows, parts, strict=True)] for parts in (held, kept))
             queries, points = np.unique(np.concatenate(held)), np.unique(np.concatenate(kept))

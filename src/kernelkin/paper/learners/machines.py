@@ -142,7 +142,8 @@ class BoxLearner(Learner):
         """Solve one output after the other; see `Learner`."""
         from .smo_core import DIAGONAL, HI, LO, N_ARRAYS, A, P, solve_output  # lazy: numba is slow to import
 
-        (n, m), g, source, order = machine.y.shape, machine.n_groups, None, slice(None)
+        (n, m), g, source = machine.y.shape, machine.n_groups, None
+        order: Any = slice(None)
         starts = np.array([0, n][: g + 1], dtype=np.uint64)
         if g <= 1 and hasattr(gram, "rows_when_read"):
             diagonal = gram.diagonal()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...data.forms import TaskData, take_tasks
-from ...engines import Each, Engine, serially
+from ...engines import Dask, Each, serially
 from ...exceptions import GramMemoryError
 from ...kernels.kernel import FittedKernel
 from ..grams.build import KernelBank, check_kernels, raw_grams, scale_grams
@@ -135,7 +135,7 @@ class MachineBlocks:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Dask,
         data: TaskData,
         kernels: Sequence[FittedKernel],
         normalize: str | None,
@@ -180,7 +180,7 @@ class MachineBlocks:
         """Solve all machines at B (K, T), where the blocks are; each block starts from its last solutions."""
         parts = self.held.call(TaskBlock.solve, [(B[:, at], tol, curved) for at in self.positions])
         values, Q, H = (list(each_part) for each_part in zip(*parts, strict=True))
-        curvature = None if H[0] is None else np.concatenate(H)
+        curvature = np.empty(0) if H[0] is None else np.concatenate(H)
         duals = BlockDuals(np.concatenate(values, axis=1), tol)
         return SolvedMachines(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
 
@@ -195,7 +195,7 @@ class MachineBlocks:
         return SolvedMachines(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
 
 
-def keeps_grams(engine: Engine, sizes: np.ndarray) -> bool:
+def keeps_grams(engine: Dask, sizes: np.ndarray) -> bool:
     """Return whether Gram matrices of these sizes (T,) in bytes stay in the memory of workers.
 
     Raises GramMemoryError where a worker has not enough for the largest task.

@@ -71,7 +71,9 @@ class Block:
 
     def in_single_precision(self) -> Block:
         parts = {name: getattr(self, name) for name in ("b", "y", "cost", "mask", "shared")}
-        cast = {name: None if part is None else self.arrays.cast(part, single=True) for name, part in parts.items()}
+        cast: dict[str, Any] = {
+            name: None if part is None else self.arrays.cast(part, single=True) for name, part in parts.items()
+        }
         return replace(self, factors=tuple(self.arrays.cast(L, single=True) for L in self.factors), **cast)
 
     def project(self, V: Any) -> Any:

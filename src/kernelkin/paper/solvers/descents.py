@@ -155,7 +155,8 @@ class StochasticApproximation(Solver):
         certificate.accuracy = 0.1 * certificate.tol
         gamma, lam, rng = MirrorAverage(K), MirrorAverage(T), check_random_state(self.random_state)
         # What is known of each task from when it was last drawn.
-        Q, values, warm = np.zeros((K, T)), np.zeros(T), [None] * T
+        Q, values = np.zeros((K, T)), np.zeros(T)
+        warm: list[Any] = [None] * T
         passes = 0
         while True:
             for i in range(T):

@@ -250,11 +250,12 @@ class PairSource:
         parts = zip(data.y, costs, strict=True)
         self.targets = np.concatenate([_class_codes(y) if classes else _standard(y, cost) for y, cost in parts])
         # Tasks on the same rows share one scaling.
-        self.one_scaling, self.scalings = data.form == "wide", None
+        self.one_scaling = data.form == "wide"
+        self.scalings: Any = None
         if normalize in ("trace", "center"):
             sets = [np.arange(len(data.X))] if self.one_scaling else data.rows
             fitted = [values.scaling(rows, data.sample_weight[rows], normalize) for rows in sets]
-            self.scalings: Any = fitted if normalize == "center" else np.array([one.factor for one in fitted])
+            self.scalings = fitted if normalize == "center" else np.array([one.factor for one in fitted])
 
     def draw(self, rng: np.random.Generator, n_rounds: int) -> Iterator[Rounds]:
         """Yield rounds in blocks."""

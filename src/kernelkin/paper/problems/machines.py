@@ -109,19 +109,15 @@ class MachineList(list[Machine]):
         Q = np.zeros((grams.n_kernels, grams.n_components))
         duals, hessians = MachineDuals(), []
         curved = curved and hasattr(grams, "images")  # where each machine has one component
+        learn: Any = learner.linearise if curved else learner.solve
         pending: Callable[[], list[np.ndarray]] | None = None
         for batch in grams.batches():
             if pending is not None:
                 # Now, as the next batch may write over the Grams of this one; and they are to be let go.
                 hessians += pending()
-            combined = grams.combine(B, batch, each)
-            learn = learner.linearise if curved else learner.solve
-
-            def one(i: int, combined: Any = combined, batch: range = batch, learn: Any = learn) -> Any:
-                m = batch[i]
-                return learn(combined[i], self[m], None if warm is None else warm[m], tol)
-
-            solved = each(one, range(len(batch)))
+            starts = [None if warm is None else warm[m] for m in batch]
+            tasks = zip(grams.combine(B, batch, each), self[batch.start : batch.stop], starts, strict=True)
+            solved = each(lambda given: learn(*given, tol), list(tasks))
             if curved:
                 found = [dual for dual, _ in solved]
                 part, images = grams.images([dual.a for dual in found], batch, each)
@@ -280,7 +276,7 @@ class Units:
         )
 
     def restore_iterate(self, iterate: Iterate) -> Iterate:
-        """What a callback receives, in the user's units."""
+        """Return an iterate in the user's units."""
         value: dict[str, Any] = {
             name: math.ldexp(getattr(iterate, name), self.target + self.dual)
             for name in ("objective", "primal", "bound")

@@ -51,7 +51,7 @@ def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path)
 @pytest.mark.parametrize(
     "file, more, message",
     [
-        ("new.csv", [], "task_features 'features' has task '06' more than once"),
+        ("new.csv", [], "task_features 'features' contains task '06' more than once"),
         ("opened.csv", [], "task_features: 'features' has no row for task '00', '01', '02', '03', '04', '05'"),
         ("shops.csv", ["--model", "AVG"], "--task-features: AVG does not use features of tasks"),
         ("no.csv", [], "no.csv"),

@@ -88,7 +88,7 @@ def test_warnings_are_those_of_threads():
 
 
 def test_wide_and_precomputed_data_and_devices_are_refused():
-    with pytest.raises(ValueError, match="device='cpu' is for wide data"):
+    with pytest.raises(ValueError, match="device='cpu' is only for wide data"):
         fit(MKMTRLRegressor(engine=Blocks(), device="cpu"))
     X, Y = np.random.default_rng(0).normal(size=(2, 10, 2))
     with pytest.raises(ValueError, match="tasks that are columns of y share their rows and one Gram matrix"):

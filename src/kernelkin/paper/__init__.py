@@ -1,4 +1,4 @@
-"""MK-MTRL and the other models of the paper: estimators, searches, and the parts that they are made of."""
+"""MK-MTRL and the other models of the paper: estimators, searches and their components."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _SEARCHES = ("MKMTRLClassifierCV", "MKMTRLRegressorCV", "MultiTaskCV")
 
 if not TYPE_CHECKING:
-    # Imported when first used: modules below this package import each other by its name.
+    # Imported when first used, to avoid circular imports.
     def __getattr__(name: str) -> Any:
         if name in _SEARCHES:
             return getattr(import_module(".model_selection", __name__), name)

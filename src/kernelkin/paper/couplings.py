@@ -1,7 +1,7 @@
-"""Couplings: parts of the function that several tasks share, and what they cost.
+"""Couplings: parts of the functions that several tasks share, and their penalty.
 
-Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on the tasks it touches. Its part of the
-kernel is `sum_k b_kj M_j[t, t'] k_k(x, x')`: each coupling is one more column of the kernel weights B.
+Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on its tasks. Its part of the kernel is
+`sum_k b_kj M_j[t, t'] k_k(x, x')`, so each coupling adds one column to the kernel weights B.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Coupling:
 
     Attributes
     ----------
-    name : what reports call it.
+    name : name in reports.
     factor : (T, r) L.
-    kernel : the kernel between tasks that it comes from, where it was made from features of tasks.
-    charge : what its part's Gram matrices were multiplied by; 1 where its diagonal is one.
+    kernel : the kernel between tasks, if the coupling was made from task features.
+    charge : factor by which the Gram matrices of its part were multiplied.
     """
 
     name: str
@@ -43,42 +43,42 @@ class Coupling:
 
     @property
     def is_common(self) -> bool:
-        """Whether all tasks, and any other, share one function here."""
+        """Whether all tasks, including new ones, share one function here."""
         return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, self.factor[0]))
 
     @property
     def n_sharing(self) -> float:
-        """How many tasks share one function: T for a common part, the size of the groups for equal groups."""
+        """Effective number of tasks that share a function: T for a common part, the group size for equal groups."""
         # |M|^2 / tr M, from the (r, r) side.
         return float(np.sum((self.factor.T @ self.factor) ** 2) / np.sum(self.factor**2))
 
     def charged(self, sharing: float) -> Coupling:
-        """Return the coupling with its part's Gram matrices divided by what it costs, n_sharing^(1 - sharing)."""
+        """Return the coupling with its Gram matrices divided by the penalty n_sharing^(1 - sharing)."""
         charge = self.n_sharing ** (sharing - 1.0)
         return replace(self, factor=self.factor * np.sqrt(charge), charge=self.charge * charge)
 
     def factor_of_new(self, values: np.ndarray) -> np.ndarray:
-        """Kernel values (q, T) between new tasks and those of training -> the rows (q, r) that extend L.
+        """Return the rows (q, r) of L for new tasks, from kernel values (q, T) between new and training tasks.
 
-        L's columns are orthogonal, and values of a kernel are in the range of M, so that L_new L' = M_new.
+        The columns of L are orthogonal, and kernel values are in the range of M, so L_new L' = M_new.
         """
         squares = np.sum(self.factor**2, axis=0)
         return self.charge * (values @ self.factor) / np.where(squares > 0, squares, 1.0)
 
 
 def width(couplings: Sequence[Coupling]) -> int:
-    """Return the number of columns of all couplings' factors together."""
+    """Return the total number of columns of the couplings' factors."""
     return sum(coupling.factor.shape[1] for coupling in couplings)
 
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
-    """Return the tasks of each machine: those that couplings link, directly or through others."""
+    """Return the tasks of each machine: tasks that are linked by couplings, directly or indirectly."""
     if not couplings:
         return list(np.arange(n_tasks)[:, np.newaxis])
     from scipy.sparse import block_array, csr_array
     from scipy.sparse.csgraph import connected_components
 
-    # A graph of tasks and columns of the couplings' factors: nothing of size T x T is needed.
+    # A bipartite graph of tasks and columns of the factors avoids a T x T matrix.
     touches = csr_array(np.hstack([coupling.factor for coupling in couplings]))
     graph = block_array([[None, touches], [touches.T, None]])
     labels = connected_components(graph, directed=False)[1][:n_tasks]
@@ -90,9 +90,9 @@ def read_couplings(
 ) -> tuple[Coupling, ...]:
     """Return the couplings of the tasks of these data, charged according to `sharing`.
 
-    None: none. "common": one function for all tasks. A dict: names to "common", to group labels (one for each task, in
-    the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to T x T
-    matrices. Features of tasks add a coupling for each kernel between tasks.
+    None: no couplings. "common": one function for all tasks. A dict from names to "common", to group labels (one per
+    task, in the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to
+    T x T matrices. Task features add a coupling for each kernel between tasks.
     """
     if couplings is None and task_features is None:
         return ()
@@ -108,14 +108,14 @@ def read_couplings(
     names = [coupling.name for coupling in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"couplings and task_features have the same name: {listing(twice)}")
+        raise ValueError(f"couplings and task_features have duplicate names: {listing(twice)}")
     return tuple(coupling.charged(sharing) for coupling in found)
 
 
 def new_kernels(couplings: Sequence[Coupling], known: np.ndarray) -> tuple[np.ndarray, list[FeatureKernel | None]]:
-    """Return tasks with features that are not among `known`, and their kernel values for each coupling by features.
+    """Return the tasks with features that are not in `known`, and their kernel values for each coupling.
 
-    A new task needs all features.
+    A new task must be in all feature tables.
     """
     kernels = [coupling.kernel for coupling in couplings]
     given = [kernel.labels.tolist() for kernel in kernels if kernel is not None]
@@ -145,9 +145,9 @@ def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
 
 
 def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """(T, groups) zero or one: the tasks of a group share one function."""
+    """Return indicators (T, groups): the tasks of a group share one function."""
     if len(labels) != len(tasks):
-        raise ValueError(f"coupling {name!r} has {len(labels)} group labels, and there are {len(tasks)} tasks")
+        raise ValueError(f"coupling {name!r} has {len(labels)} group labels, but there are {len(tasks)} tasks")
     if missing(labels).any():
         raise ValueError(f"coupling {name!r} has no group for task {tasks[missing(labels)][0].item()!r}")
     try:
@@ -158,7 +158,7 @@ def _group_factor(name: Any, labels: np.ndarray, tasks: np.ndarray) -> np.ndarra
 
 
 def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """A thin factor of a positive semi-definite matrix with ones on its diagonal (zeros for tasks it leaves alone)."""
+    """Return a thin factor of a positive semi-definite matrix with 1 on its diagonal (0 for tasks not coupled)."""
     T = len(tasks)
     if M.shape != (T, T):
         raise ValueError(f"coupling {name!r} has shape {M.shape}; {T} tasks need ({T}, {T}), or one label each")
@@ -168,7 +168,7 @@ def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     bad = ~(np.isclose(diagonal, 1.0) | (diagonal == 0))
     if bad.any():
         raise ValueError(
-            f"coupling {name!r} must have 1 on its diagonal, or 0 for tasks it leaves alone; task "
+            f"coupling {name!r} must have 1 on its diagonal, or 0 for tasks that it does not couple; task "
             f"{tasks[bad][0].item()!r} has {diagonal[bad][0]:g}"
         )
     if not diagonal.any():
@@ -180,7 +180,7 @@ def _matrix_factor(name: Any, M: np.ndarray, tasks: np.ndarray) -> np.ndarray:
 
 
 def block_factor(M: np.ndarray) -> np.ndarray:
-    """Factor M (T, T) = L L' block by block, so that tasks that are not linked share no column of L (T, r)."""
+    """Factor M (T, T) = L L' by connected blocks, so that unlinked tasks share no column of L (T, r)."""
     from scipy.sparse.csgraph import connected_components
 
     columns = []

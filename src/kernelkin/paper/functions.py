@@ -1,4 +1,4 @@
-"""What a fit leaves behind: the functions of all tasks as sums over support rows, without any training Gram matrix."""
+"""Fitted functions of all tasks as sums over support rows, without training Gram matrices."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .grams.build import KernelBank
 from .grams.operator import Arrays, arrays_on, in_blocks
 from .task_features import level_weights
 
-# Kernel values held at one time while predicting, in bytes: they stay in cache from their evaluation to the product.
+# Bytes of kernel values in memory while predicting: small enough to stay in cache.
 _BLOCK_BYTES = 1 << 22
-# Coefficients of all kernels held at one time, in bytes.
+# Bytes of coefficients of all kernels in memory.
 _COEFFICIENT_BYTES = 1 << 26
-# Rows that a device predicts at one time.
+# Number of rows that a device predicts in one batch.
 _DEVICE_ROWS = 4096
 
 
@@ -33,10 +33,10 @@ class LinearFunctions:
     intercept: np.ndarray
 
     def rows(self) -> None:
-        """None: no training row is kept."""
+        """Return None: linear functions keep no training rows."""
 
     def values(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-        """X (q, d), the task of each row (q,) -> (q, 1); without codes, every task on every row -> (q, T, 1)."""
+        """Return values (q, 1) at rows X (q, d) of tasks `codes` (q,); without codes, of all tasks (q, T, 1)."""
         if codes is None:
             return (X @ self.coef.T + self.intercept)[..., np.newaxis]
         return (np.einsum("ij,ij->i", X, self.coef[codes]) + self.intercept[codes])[:, np.newaxis]
@@ -44,15 +44,15 @@ class LinearFunctions:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Kernels with the support rows they are evaluated at, and the coefficients there.
+    """Kernels with their support rows and coefficients.
 
     Attributes
     ----------
-    kernels : the A kernels; None where Grams are precomputed.
+    kernels : the A kernels; None if Grams are precomputed.
     active : (A,) their positions among all K kernels.
-    scaling : theirs.
-    support : (s,) the training rows with a coefficient that is not zero.
-    rows : (s, d) those rows of X; None where Grams are precomputed.
+    scaling : their scaling.
+    support : (s,) the training rows with non-zero coefficients.
+    rows : (s, d) these rows of X; None if Grams are precomputed.
     a : (s, O) coefficients.
     """
 
@@ -64,10 +64,10 @@ class Bundle:
     a: np.ndarray
 
     def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """Blocks of queries and of outputs, and what each kernel adds there (A, q, o) at weights b (K, O)."""
+        """Yield blocks of queries and outputs, and the contribution (A, q, o) of each kernel for weights b (K, O)."""
         weights = self._scaled(b)
         row_bytes = 8 * len(self.active) * len(self.support)
-        # The coefficients are made anew for every block of queries, so that a block has as many queries as outputs.
+        # Coefficients are computed for every block of queries, so a block has at least as many queries as outputs.
         width = max(1, _COEFFICIENT_BYTES // row_bytes)
         size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
         for start in range(0, len(X), size):
@@ -85,7 +85,7 @@ class Bundle:
                 yield part, outputs, added
 
     def total(self, X: np.ndarray, b: np.ndarray, arrays: Arrays) -> np.ndarray:
-        """X (q, d), weights b (K, O) -> (q, O): the sum of what kernels add, computed where `arrays` are."""
+        """Return the sum (q, O) over kernels at X (q, d) for weights b (K, O), computed on the device of `arrays`."""
         cross, weights = arrays.array(self._cross(X)), self._scaled(b)
 
         def some(outputs: slice) -> np.ndarray:
@@ -98,12 +98,12 @@ class Bundle:
         return np.concatenate(in_blocks(arrays, b.shape[1], size, some), axis=1)
 
     def _scaled(self, b: np.ndarray) -> np.ndarray:
-        """(A, O) the weights of its kernels, with the factor where that is all of the scaling."""
+        """Return weights (A, O) of its kernels, multiplied by the scaling if that is a factor only."""
         weights = b[self.active]
         return weights * self.scaling.factor[:, np.newaxis] if self.scaling.factor_only else weights
 
     def _cross(self, X: np.ndarray) -> np.ndarray:
-        """Kernel values (A, q, s), scaled but for a factor where that is all of the scaling."""
+        """Return kernel values (A, q, s), scaled unless the scaling is a factor only."""
         if self.kernels is None:
             every = len(self.support) == X.shape[1] and bool((self.support == np.arange(X.shape[1])).all())
             if every and len(self.active) == X.shape[2]:
@@ -115,7 +115,7 @@ class Bundle:
         return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
 
     def condensed(self) -> Iterator[Bundle]:
-        """Kernels on columns in which support rows repeat get their distinct rows only, coefficients added up."""
+        """Merge repeated support rows: kernels on columns with few distinct rows keep only these."""
         if self.kernels is None or self.rows is None or not self.scaling.factor_only:
             yield self
             return
@@ -126,7 +126,7 @@ class Bundle:
         few, ordered = len(self.rows) // 2, np.sort(self.rows, axis=0)
         distinct = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
         for columns, positions in by_columns.items():
-            # Rows repeat no more often than the values of any one column.
+            # There are at least as many distinct rows as distinct values in any column.
             if distinct[list(columns)].max() <= few:
                 _, first, place = np.unique(self.rows[:, columns], axis=0, return_index=True, return_inverse=True)
                 if len(first) <= few:
@@ -148,7 +148,7 @@ class Expansion:
 
     Attributes
     ----------
-    bundles : the kernels with a weight above zero for some output; others are never evaluated.
+    bundles : the kernels with a positive weight for some output; others are never evaluated.
     b : (K, O) kernel weights.
     intercept : (O,)
     """
@@ -158,7 +158,7 @@ class Expansion:
     intercept: np.ndarray
 
     def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
-        """X (q, d), or precomputed (q, n_train, K) -> (q, O); products are made where `arrays` are."""
+        """Return values (q, O) at X (q, d), or precomputed (q, n_train, K), computed on the device of `arrays`."""
         if arrays is not None and not arrays.in_main_memory:
             out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
             for bundle in self.bundles:
@@ -166,7 +166,7 @@ class Expansion:
                     out[start : start + _DEVICE_ROWS] += bundle.total(X[start : start + _DEVICE_ROWS], self.b, arrays)
             if np.isfinite(out).all():
                 return out
-            # What overflows is named below.
+            # The loop below raises an error that names the kernel that overflows.
         out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
         for bundle in self.bundles:
             for part, outputs, added in bundle.products(X, self.b):
@@ -174,7 +174,7 @@ class Expansion:
         return out
 
     def parts(self, X: np.ndarray) -> np.ndarray:
-        """X (q, d) -> (q, K, O): what each kernel adds; with the intercept they sum to `values`."""
+        """Return the contribution (q, K, O) of each kernel at X (q, d); with the intercept they sum to `values`."""
         out = np.zeros((len(X), *self.b.shape))
         for bundle in self.bundles:
             for part, outputs, added in bundle.products(X, self.b):
@@ -191,7 +191,7 @@ def make_expansion(
     b: np.ndarray,
     intercept: np.ndarray,
 ) -> Expansion:
-    """Keep what counts of a (n, O) over the training rows X[rows], and of the kernel weights b (K,) or (K, O)."""
+    """Build an expansion, without zeros, from a (n, O) over rows X[rows] and kernel weights b (K,) or (K, O)."""
     b = np.repeat(b[:, np.newaxis], a.shape[1], axis=1) if b.ndim == 1 else b
     support = np.arange(len(rows)) if scaling.row_mean is not None else np.flatnonzero(a.any(axis=1))
     active = np.flatnonzero(b.any(axis=1))
@@ -210,7 +210,7 @@ def make_expansion(
 
 @dataclass(frozen=True)
 class Share:
-    """What one expansion gives a task: `sum_r weights[r] f_r`, each f_r a run of the expansion's outputs."""
+    """The contribution of an expansion to a task: `sum_r weights[r] f_r`, each f_r a range of the outputs."""
 
     expansion: int
     outputs: slice
@@ -231,17 +231,17 @@ class Share:
 
 @dataclass(frozen=True)
 class TaskFunctions:
-    """The fitted function of every task: its own part and, for coupled tasks, its share of what tasks have in common.
+    """The fitted functions of all tasks: own parts and, for coupled tasks, shared parts.
 
     Attributes
     ----------
     expansions : the expansions, which tasks may share.
     shares : for each task, its own share and then that of each coupling.
     n_kernels : K.
-    unknown : the shares of a task that was never seen (code -1): what all tasks have in common, and the mean of their
-        intercepts. Empty where tasks have nothing in common.
+    unknown : the shares of an unknown task (code -1): the common part and the mean intercept. Empty if there is no
+        common part.
     new_tasks : (E,) labels of tasks without training rows that have features (codes T to T + E - 1).
-    new_shares : their shares: an intercept in place of their own part, and then that of each coupling.
+    new_shares : the shares of these tasks: an intercept instead of an own part, then that of each coupling.
     """
 
     expansions: tuple[Expansion, ...]
@@ -254,17 +254,17 @@ class TaskFunctions:
     def values(
         self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None, arrays: Arrays | None = None
     ) -> np.ndarray:
-        """X (q, d), the task of each row (q,) -> (q, M); without codes, every task on every row -> (q, T, M).
+        """Return values (q, M) at rows X (q, d) of tasks `codes` (q,); without codes, of all tasks (q, T, M).
 
-        M is the largest number of outputs of a task; a task with fewer leaves the last ones NaN. `only` picks one part:
-        0 the tasks' own, j the j-th coupling's. Products are made where `arrays` are, by default in main memory.
+        M is the largest number of outputs of a task; tasks with fewer outputs have NaN in the last ones. `only` selects
+        one part: 0 the own parts, j the j-th coupling. Computed on the device of `arrays`, by default in main memory.
         """
         if codes is None and not only and len(X) and self._are_columns():
             return self.expansions[0].values(X, arrays).reshape(len(X), len(self.shares), -1)
         return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows, arrays), only)
 
     def _are_columns(self) -> bool:
-        """Whether the tasks' functions are the outputs of the first expansion, in order and of one number each."""
+        """Return True if the functions of all tasks are the outputs of the first expansion, in order."""
         width = self.shares[0][0].n_outputs
         return len(self.expansions[0].intercept) == width * len(self.shares) and all(
             len(shares) == 1
@@ -275,20 +275,20 @@ class TaskFunctions:
         )
 
     def rows(self) -> np.ndarray | None:
-        """The rows (s, d) that the expansions are over; None where Gram matrices are precomputed, or there are none."""
+        """Return the distinct support rows (s, d); None if there are none or Gram matrices are precomputed."""
         kept = [b.rows for expansion in self.expansions for b in expansion.bundles if b.rows is not None]
         return np.unique(np.concatenate(kept), axis=0) if kept else None
 
     def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
-        """What each kernel adds, (q, K, M) or (q, T, K, M); with the intercepts they sum to `values`."""
+        """Return the contribution of each kernel, (q, K, M) or (q, T, K, M); with intercepts they sum to `values`."""
         return self._gather(X, codes, (self.n_kernels,), lambda expansion, rows: expansion.parts(rows), only)
 
     def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
-        """The intercept of each row's task, (q, M) or (q, T, M)."""
+        """Return the intercept of each row's task, (q, M) or (q, T, M)."""
         return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
 
     def with_kept(self, old: TaskFunctions, kept: np.ndarray) -> TaskFunctions:
-        """Return these functions with those of some tasks, by position in both, as they were in `old`."""
+        """Return a copy in which the tasks at positions `kept` have their functions from `old`."""
         shares, shift = list(self.shares), len(self.expansions)
         for t in kept.tolist():
             shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
@@ -302,7 +302,7 @@ class TaskFunctions:
         evaluate: Callable[[Expansion, np.ndarray], np.ndarray],
         only: int | None,
     ) -> np.ndarray:
-        """Add up the tasks' shares; an expansion is evaluated once on all rows of the tasks that have a share in it."""
+        """Sum the shares of tasks; each expansion is evaluated once, on the rows of all tasks that use it."""
         shares = [*self.shares, *self.new_shares, self.unknown]
         rows_of = self._rows(len(X), codes)
         width = max(share.n_outputs for task_shares in shares for share in task_shares[:1])
@@ -326,12 +326,12 @@ class TaskFunctions:
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
-        """The rows that each task predicts, where there are any; one past the last task stands for unknown ones."""
+        """Return the rows of each task that has rows; unknown tasks come after the last task."""
         if codes is None:
             return dict.fromkeys(range(len(self.shares)), np.arange(n)) if n else {}
         if not self.unknown and (codes < 0).any():
             raise ValueError(
-                "tasks that were not in training are predicted by the part that all tasks share: fit with "
+                "predicting tasks that were not in training needs a part that all tasks share: fit with "
                 "couplings='common'"
             )
         codes = np.where(codes < 0, len(self.shares) + len(self.new_shares), codes)
@@ -349,9 +349,9 @@ def task_functions(
     couplings: Sequence[Coupling] = (),
     spread: np.ndarray | None = None,
 ) -> TaskFunctions:
-    """The functions of all tasks from kernel weights B (K, J), and the dual variables and intercepts of each task.
+    """Return the functions of all tasks, from kernel weights B (K, J) and the dual variables and intercepts of tasks.
 
-    `spread` (n, outputs of all tasks) are the dual variables of wide data side by side, where they are known so.
+    `spread` (n, outputs of all tasks) are the dual variables of wide data as one array, if available.
     """
     widths, T = [part.shape[1] for part in a], data.n_tasks
     if data.form == "wide":
@@ -385,7 +385,7 @@ def task_functions(
 def _link_expansion(
     data: TaskData, bank: KernelBank, b: np.ndarray, a: Sequence[np.ndarray], coupling: Coupling
 ) -> Expansion:
-    """The functions f_r that a coupling's tasks mix: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
+    """Return the functions of a coupling: f_r(x) = sum over tasks t, rows i of L[t, r] a_ti k(x, x_ti)."""
     assert bank.link_scaling is not None
     is_wide = data.form == "wide"
     rows = np.arange(len(data.X)) if is_wide else np.concatenate(data.rows)
@@ -410,10 +410,10 @@ def _link_expansion(
 def _with_new_tasks(
     functions: TaskFunctions, couplings: Sequence[Coupling], tasks: np.ndarray, intercepts: np.ndarray
 ) -> TaskFunctions:
-    """Add the functions of tasks without rows: of unknown ones, and of those that have features.
+    """Add the functions of tasks without rows: unknown tasks, and tasks that have features.
 
-    `tasks` (T,) and `intercepts` (T, m) are those of training. A new task has an intercept in place of an own part, and
-    in each coupling the share that its features give it; without features, what is common to all tasks.
+    `tasks` (T,) and `intercepts` (T, m) are those of training. A new task has an intercept instead of an own part, and
+    shares of couplings according to its features; without features, only common parts.
     """
     first, m, is_common = functions.shares[0][1:], intercepts.shape[1], [coupling.is_common for coupling in couplings]
     labels, kernels = new_kernels(couplings, tasks)
@@ -442,7 +442,7 @@ def _with_new_tasks(
 
 
 def function_values(model: Any, queries: Queries) -> np.ndarray:
-    """(q, M) for rows with a task, (q, T, M) for wide data; see `TaskFunctions.values`."""
+    """Return values (q, M) for rows with a task, (q, T, M) for wide data; see `TaskFunctions.values`."""
     functions, device = model.functions_, queries.device or getattr(model, "device", None)
     if device is None or not isinstance(functions, TaskFunctions):
         return functions.values(queries.X, queries.codes)

@@ -1,4 +1,4 @@
-"""Features of tasks and kernels between tasks: what a user passes as `task_features`."""
+"""Features of tasks and kernels between tasks: the parameter `task_features`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..data.arrays import as_array, as_table, listing, missing
 from ..data.checks import check_labels
 from ..decompositions import eigvalsh, inverse
 
-# The name of features that were given without one.
+# Default name of features.
 FEATURES = "features"
 # Widths of the Gaussian kernels on features, relative to the median distance of the training tasks.
 FEATURE_WIDTHS = (0.5, 1.0)
-# Strengths of the ridge that predicts the level of a new task, relative to a kernel of unit diagonal.
+# Ridge penalties for predicting the intercept of a new task, relative to a kernel of unit diagonal.
 _RIDGES = np.logspace(-2, 2, 9)
 _FORMS = (
     "a DataFrame with the tasks as index, a dict from task to features, an array with a row for each task in order, a "
@@ -26,8 +26,8 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class FeatureKernel:
-    """Values (P, T) of a kernel of unit diagonal between the P tasks `labels`, which have features, and those of
-    training; `name` is that of the coupling it makes."""
+    """Values (P, T) of a kernel with unit diagonal between the P tasks `labels` that have features and the training
+    tasks; `name` is the name of the coupling."""
 
     name: str
     labels: np.ndarray
@@ -50,7 +50,7 @@ class TaskTable:
     def kernels(self, name: str, tasks: np.ndarray) -> list[FeatureKernel]:
         """Return Gaussian kernels of several widths between these tasks and the training tasks (T,).
 
-        Numbers are standardised by the training tasks; text has an indicator for each category of theirs.
+        Numbers are standardised on the training tasks; text becomes indicators of the categories in training.
         """
         at = _positions(name, self.labels, tasks)
         features = np.column_stack([_encode(values, values[at]) for values in self.columns])
@@ -82,7 +82,7 @@ TaskFeatures = TaskTable | GivenTaskKernel
 
 
 def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str, TaskFeatures]:
-    """What a user passes -> tables and kernels by name. `tasks` (T,) names the rows of arrays without labels."""
+    """Convert `task_features` to tables and kernels by name; `tasks` (T,) are the rows of arrays without labels."""
     if task_features is None:
         return {}
     if isinstance(task_features, Mapping) and not task_features:
@@ -96,21 +96,21 @@ def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str
 
 
 def plain_task_features(task_features: Any) -> Any:
-    """Return the same task features without data frames, which model files do not hold."""
+    """Return the task features with DataFrames converted, because model files cannot store DataFrames."""
     if isinstance(task_features, Mapping):
         return {name: plain_task_features(value) for name, value in task_features.items()}
     return next(iter(_read_frame(FEATURES, task_features).values())) if _is_frame(task_features) else task_features
 
 
 def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return the weights (q, T) with which the levels (T, m) of the training tasks predict those of new tasks.
+    """Return weights (q, T) that predict the intercepts of new tasks from those of training tasks, `levels` (T, m).
 
-    Kernel ridge regression around the mean level, on kernel values `known` (T, T) among the training tasks and `new`
-    (q, T); its strength, or the mean alone, is chosen by the leave-one-out error over tasks.
+    It uses kernel ridge regression around the mean, on kernel values `known` (T, T) among the training tasks and `new`
+    (q, T). The ridge penalty, or the mean alone, is chosen by the leave-one-out error over tasks.
     """
     T, mean = len(known), levels.mean(axis=0)
     centred = levels - mean
-    # The mean of the others is what a left-out task has without features.
+    # Baseline: predict a left-out task by the mean of the others.
     best, error = np.zeros((len(new), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
     for ridge in _RIDGES:
         inverted = inverse(known + ridge * np.eye(T))
@@ -121,7 +121,7 @@ def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.
 
 
 def _positions(name: str, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Return where tasks are among the labels of features; a task that has none is named."""
+    """Return the positions of tasks among the labels of features; raise if a task is missing."""
     index = {label: i for i, label in enumerate(labels.tolist())}
     without = [task for task in tasks.tolist() if task not in index]
     if without:
@@ -130,7 +130,7 @@ def _positions(name: str, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
 
 
 def _encode(values: np.ndarray, training: np.ndarray) -> np.ndarray:
-    """Values (P,) -> (P, 1) or (P, categories); a category that training tasks do not have is none of them."""
+    """Encode values (P,) as (P, 1) or (P, categories); categories not in training become zeros."""
     if values.dtype.kind == "f":
         spread = float(training.std())
         scale = spread if spread > 1e-12 * np.abs(training).max() else 1.0
@@ -143,7 +143,7 @@ def _is_frame(value: Any) -> bool:
 
 
 def _is_row(value: Any) -> bool:
-    """Whether a value is the features of one task."""
+    """Return True if a value contains the features of one task."""
     if isinstance(value, TaskFeatures | Mapping) or _is_pair(value):
         return False
     return as_table(value, "task_features") is None and np.ndim(value) <= 1
@@ -174,7 +174,7 @@ def _read(name: str, value: Any, tasks: np.ndarray | None) -> dict[str, TaskFeat
 
 
 def _read_frame(name: str, frame: Any) -> dict[str, TaskFeatures]:
-    """A DataFrame of pandas; one whose columns are its index is a kernel between tasks."""
+    """Read a pandas DataFrame; if its columns equal its index, it is a kernel between tasks."""
     index = frame.index.tolist()
     if len(index) > 1 and len(index) == frame.shape[1] and set(index) == set(frame.columns):
         return _read_kernels(name, index, frame[index].to_numpy())
@@ -192,12 +192,12 @@ def _labels(name: str, labels: list) -> np.ndarray:
     found = check_labels(labels)
     if len(set(found.tolist())) < len(found):
         twice = next(label for label in found.tolist() if found.tolist().count(label) > 1)
-        raise ValueError(f"task_features {name!r} has task {twice!r} more than once")
+        raise ValueError(f"task_features {name!r} contains task {twice!r} more than once")
     return found
 
 
 def _columns(name: str, labels: list, names: tuple, columns: tuple) -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
-    """Columns as numbers, or as text where they are not."""
+    """Return columns as numbers if possible, else as text."""
     if not columns:
         raise ValueError(f"task_features {name!r} has no columns")
     read = []
@@ -215,7 +215,7 @@ def _columns(name: str, labels: list, names: tuple, columns: tuple) -> tuple[tup
 
 
 def _read_kernels(name: str, labels: Any, matrix: Any) -> dict[str, TaskFeatures]:
-    """One kernel (P, P), or several (m, P, P), which are numbered."""
+    """Read one kernel (P, P), or several (m, P, P), whose names get numbers."""
     found, array = _labels(name, list(labels)), as_array(matrix, f"task_features {name!r}")
     P = len(found)
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or array.shape[-2:] != (P, P):
@@ -236,5 +236,5 @@ def _check_kernel(name: str, matrix: np.ndarray) -> None:
     if values[0] < -1e-6 * values[-1]:
         raise ValueError(
             f"task_features {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}, the "
-            f"largest {values[-1]:.3g}; kernelkin.kernels.nearest_psd finds the nearest matrix that is"
+            f"largest {values[-1]:.3g}; use kernelkin.kernels.nearest_psd to make it positive semi-definite"
         )

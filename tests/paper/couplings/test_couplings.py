@@ -84,7 +84,7 @@ def test_reading_couplings():
     ("couplings", "message"),
     [
         ("all", "must be None, 'common' or a dict"),
-        ({"g": ["x", "y"]}, "'g' has 2 group labels, and there are 4 tasks"),
+        ({"g": ["x", "y"]}, "'g' has 2 group labels, but there are 4 tasks"),
         ({"g": {"a": 1, "b": 1, "c": 2}}, "'g' has no label for task 'd'"),
         ({"g": np.eye(3)}, r"'g' has shape \(3, 3\); 4 tasks need \(4, 4\)"),
         ({"g": 2 * np.eye(4)}, "1 on its diagonal.*task 'a' has 2"),

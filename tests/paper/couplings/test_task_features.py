@@ -83,7 +83,7 @@ def test_kernels_between_tasks_are_scaled_to_unit_diagonal(form):
     [
         (TABLE.iloc[:3], r"task_features: 'features' has no row for task 'd'"),
         ({"shop": TABLE, "like": (LABELS[:2], np.eye(2))}, r"task_features: 'like' has no row for task 'c', 'd'"),
-        (pd.concat([TABLE, TABLE.iloc[:1]]), r"task_features 'features' has task 'a' more than once"),
+        (pd.concat([TABLE, TABLE.iloc[:1]]), r"task_features 'features' contains task 'a' more than once"),
         (TABLE.assign(size=[1.0, np.nan, 2.0, 3.0]), r"column 'size': the value of task 'b' is missing"),
         (np.ones((3, 2)), r"is an array of 3 rows without names of tasks; 4 tasks need a row each"),
         ((LABELS, np.eye(3)), r"4 tasks need a kernel of shape \(4, 4\), got \(3, 3\)"),

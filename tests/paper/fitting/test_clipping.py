@@ -32,7 +32,7 @@ def with_eigenvalue(smallest):
     ids=["float32", "float64", "pooled"],
 )
 def test_the_objective_is_that_of_the_predictions(model, gram, tasks):
-    with pytest.warns(ApproximationWarning, match="a kernel is not positive semi-definite to rounding"):
+    with pytest.warns(ApproximationWarning, match="a kernel is not exactly positive semi-definite"):
         model.fit(gram, Y, tasks=tasks)
     loss = 0.5 * C * np.square(Y - model.predict(gram, tasks)).sum()
     assert loss <= model.objective_
@@ -43,7 +43,7 @@ def test_the_objective_is_that_of_the_predictions(model, gram, tasks):
 def test_wide_classes_count_too():
     labels = np.where(np.column_stack([Y, X[:, 1]]) > 0, 1, -1)
     model = MKMTRLClassifier("precomputed", C=1e4, tol=1e-4)
-    with pytest.warns(ApproximationWarning, match="which is part of objective_ and duality_gap_"):
+    with pytest.warns(ApproximationWarning, match="which is included in objective_ and duality_gap_"):
         model.fit(SINGLE, labels)
     hinge = 1e4 * np.maximum(0.0, 1.0 - labels * model.decision_function(SINGLE)).sum()
     assert hinge <= model.objective_

@@ -73,7 +73,7 @@ def test_the_shape_that_a_penalty_is_made_for_counts_couplings():
     [
         ({"unknown_tasks": "common"}, r"unknown_tasks='common' .*: set couplings='common'"),
         ({"init": np.ones((6, 3))}, r"init must be kernel weights of shape \(3, 6\), got \(6, 3\)"),
-        ({"init": np.zeros((3, 6))}, r"init must be kernel weights that are finite, not negative, and not all zero"),
+        ({"init": np.zeros((3, 6))}, r"init must be kernel weights that are finite, non-negative and not all zero"),
         ({"mu": 5e-324}, r"mu=5e-324 cannot be distinguished from none for these data .* between 1e-30 and 1e\+30"),
         ({"mu": 1e200}, r"mu=1e\+200 cannot be distinguished from infinite strength for these data"),
         (

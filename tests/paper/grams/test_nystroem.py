@@ -86,7 +86,7 @@ def test_many_rows_are_approximated_with_a_warning(monkeypatch):
     monkeypatch.setattr(build, "MOST_EXACT_ROWS", 99)
     monkeypatch.setattr(build, "DEFAULT_RANK", 40)
     X, y, tasks = coupled_data()
-    with pytest.warns(ApproximationWarning, match=r"^MKMTRLRegressor: the part that tasks share is approximated by "):
+    with pytest.warns(ApproximationWarning, match=r"^MKMTRLRegressor: the shared parts are approximated with rank "):
         model = MKMTRLRegressor(KERNELS, couplings="common").fit(X, y, tasks=tasks)
     assert model.shared_error_ is not None
     monkeypatch.setattr(build, "MOST_EXACT_ROWS", 100)
@@ -100,7 +100,7 @@ def test_cross_validation_judges_the_approximated_problem(monkeypatch):
     exact = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
     monkeypatch.setattr(build, "MOST_EXACT_ROWS", 99)
     monkeypatch.setattr(build, "DEFAULT_RANK", 250)  # nearly exact
-    with pytest.warns(ApproximationWarning, match=r": the part that tasks share is approximated by"):
+    with pytest.warns(ApproximationWarning, match=r": the shared parts are approximated with rank"):
         rough = MKMTRLRegressorCV(KERNELS, **search).fit(X, y, tasks=tasks)
     assert rough.best_params_ == exact.best_params_
     np.testing.assert_allclose(rough.best_score_, exact.best_score_, atol=5e-3)

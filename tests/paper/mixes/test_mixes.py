@@ -177,7 +177,7 @@ def test_what_has_no_errors_of_each_task_is_refused(change, reason):
     weight = np.linspace(1, 2, N) if "weights" in change else None
     with pytest.raises(
         ValueError,
-        match=f"^per_task=True: weights are chosen by held-out errors of each task, which need {reason}$",
+        match=f"^per_task=True chooses weights by held-out errors of each task, which needs {reason}$",
     ):
         model.fit(FEATURES[0], Y, sample_weight=weight)
 

@@ -69,12 +69,12 @@ def test_bad_data_are_refused_before_any_kernel_is_evaluated():
 
 def test_class_weights_must_be_positive():
     for weight in (-1.0, 0.0, np.inf):
-        with pytest.raises(ValueError, match=rf"class_weight must be positive, but that of class 1 is {weight}"):
+        with pytest.raises(ValueError, match=rf"class_weight must be positive, but class 1 has {weight}"):
             fit_classes(class_weight={1: weight}, kernels=never)
 
 
 def test_class_weights_of_an_unknown_class_are_refused():
-    with pytest.raises(ValueError, match=r"class_weight has 'yes', which no task has; the classes are 0, 1"):
+    with pytest.raises(ValueError, match=r"class_weight has unknown classes 'yes'; the classes are 0, 1"):
         fit_classes(class_weight={"yes": 2.0, 0: 1.0}, kernels=never)
     fit_classes(class_weight={0: 1.0, 1: 2.0, 2: 3.0})
 
@@ -83,9 +83,9 @@ def test_class_weights_of_an_unknown_class_are_refused():
     ("init", "message"),
     [
         (np.ones((6, 3)), r"init must be kernel weights of shape \(3, 6\), got \(6, 3\)"),
-        (-np.ones((3, 6)), r"finite, not negative, and not all zero"),
-        (np.zeros((3, 6)), r"finite, not negative, and not all zero"),
-        (np.full((3, 6), "1"), r"finite, not negative, and not all zero"),
+        (-np.ones((3, 6)), r"finite, non-negative and not all zero"),
+        (np.zeros((3, 6)), r"finite, non-negative and not all zero"),
+        (np.full((3, 6), "1"), r"finite, non-negative and not all zero"),
     ],
 )
 def test_a_bad_start_is_refused_before_any_kernel_is_evaluated(init, message):

@@ -1,4 +1,4 @@
-"""A specification on data -> Problem -> Solution -> functions: the one way a model is fitted."""
+"""How models are fitted: specification and data -> Problem -> Solution -> functions."""
 
 from .fit import Fit, FitPlan, Fitted, RunOptions, Shape
 from .linear import LinearFit

@@ -1,7 +1,7 @@
-"""Kernel machines of many tasks whose kernel weights are learned: specification, plan and run.
+"""Kernel machines of many tasks with learned kernel weights: specification, plan and run.
 
-Every fit goes this way: a specification (`Fit`, or that of another model) is applied to data by `plan`, which refuses
-what does not fit them, and the plan's `run` builds the Gram matrices, solves, and returns the fitted attributes.
+The method `plan` of a specification (`Fit`, or that of another model) validates the data. The method `run` of the plan
+builds the Gram matrices, solves the problem, and returns the fitted attributes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Shape(NamedTuple):
 
     @property
     def n_components(self) -> int:
-        """The number J of columns of the kernel weights B (K, J): a column a task, then a column a coupling."""
+        """The number J of columns of the kernel weights B (K, J): one per task, then one per coupling."""
         return self.n_tasks + self.n_couplings
 
 
@@ -74,16 +74,16 @@ class Fit:
     ----------
     targets : how targets are coded, and the loss
     penalty : callable
-        From a `Shape` to the penalty on the kernel weights, or to the norm of the functions that takes its place.
+        Takes a `Shape` and returns the penalty on the kernel weights, or a norm of the functions instead.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
     choose_kernel : callable, optional
-        From the names of the fitted kernels to the position of the only one to use.
+        Takes the names of the fitted kernels and returns the position of the only kernel to use.
     worst_task : bool
-        Minimise the value of the worst task's machine in place of the sum over tasks.
+        Minimise the value of the worst task's machine instead of the sum over tasks.
     has_path : bool
-        Whether the penalty is known to be homogeneous of degree two, so that C and mu are one parameter and problems
-        that differ in these alone can be solved along a path.
+        Whether the penalty is homogeneous of degree two, so that C and mu are one parameter and problems that differ
+        only in these can be solved with warm starts.
     init : array (J, K), optional
         Kernel weights to start from.
     kernels, C, parsimony, couplings and all others : as in the estimators, whose documentation has them
@@ -111,9 +111,9 @@ class Fit:
     device: str | None = None
 
     def plan(self, data: TaskData, kernels: Sequence[FittedKernel] | None = None) -> FitPlan:
-        """Apply to data: everything that can be refused is refused here, before a Gram matrix exists.
+        """Validate data and parameters, before any Gram matrix is computed, and return the plan.
 
-        `kernels` are fitted already where Gram matrices are reused.
+        Fitted `kernels` are passed if Gram matrices are reused.
         """
         couplings = self.fit_couplings(data)
         if self.unknown_tasks == "common":
@@ -125,7 +125,7 @@ class Fit:
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
         penalty, learner = self.penalty(shape), self.targets.learner()
         machines = self._machines(data, couplings, shape.n_kernels)
-        # Where R(sB) = s^2 R(B), costs and strength are one parameter and can be rescaled together.
+        # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
         homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
         units = Units.of(machines, learner, weights=homogeneous)
         mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
@@ -134,18 +134,18 @@ class Fit:
         return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
 
     def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
-        """One for each task, or for each set of coupled tasks; as columns of one panel where that is faster."""
+        """Return one machine per task, or per set of coupled tasks; as columns of one panel if that is faster."""
         learner, wide, classes = self.targets.learner(), data.form == "wide", isinstance(self.targets, Classification)
         together = isinstance(learner, Ridge) and wide
         if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
-                f"device={self.device!r} is for wide data (y with a column for each task) with the squared loss, or "
-                "the hinge loss without couplings; leave it out, or pass arrays of NumPy, for others"
+                f"device={self.device!r} is only for wide data (y with a column for each task) with the squared loss, "
+                "or the hinge loss without couplings; otherwise leave it out and pass NumPy arrays"
             )
         sizes = len(data.X), data.n_tasks, n_kernels
         if together and (self.device is not None or panel_pays(*sizes, coupled=bool(couplings))):
             panel = self.targets.panel(data, self.C)
-            # A task of one class has no intercept of its own where tasks are coupled, and a panel one for each task.
+            # Coupled tasks with a single class have no intercept of their own, which a panel does not support.
             one_class = classes and any((y == y[0]).all() for y in data.y)
             if not couplings or (len(panel.component) == data.n_tasks and not one_class):
                 return panel
@@ -160,7 +160,7 @@ class Fit:
 
     @property
     def path_position(self) -> float:
-        """log(mu / C^3), the one parameter that C and mu make; see `model_selection.grid`."""
+        """log(mu / C^3), the only combination of C and mu that matters; see `model_selection.grid`."""
         return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
 
 
@@ -188,7 +188,7 @@ class FitPlan:
         return fit_need(self.gram_plan() if sizes is None else sizes, solved_by, n_jobs, n_folds)
 
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
-        """Return the sizes of the Gram matrices. The width of couplings may be that of other candidates too."""
+        """Return the sizes of the Gram matrices; `couplings_width` may be that of other candidates of a search."""
         wide = width(self.couplings) if couplings_width is None else couplings_width
         # Machines with other losses need the entries of matrices.
         rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
@@ -197,7 +197,7 @@ class FitPlan:
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
     ) -> Fitted:
-        """Build the Gram matrices, or use those that are there, solve, and return the fitted attributes."""
+        """Build the Gram matrices, or use the given ones, solve, and return the fitted attributes."""
         if options.engine.splits and raw is None and scaled is None:
             return self._fitted(None, *self._solve_in_blocks(options), options)
         if scaled is None:
@@ -209,7 +209,7 @@ class FitPlan:
         return self._fitted(grams, bank, solution, options)
 
     def grams(self) -> tuple[Grams, KernelBank]:
-        """Evaluate and scale the kernels; precomputed ones on the device where there is one, if they fit there."""
+        """Evaluate and scale the kernels; precomputed ones on the device, if they fit into its memory."""
         fit, data = self.fit, self.data
         bare = self.kernels is None and not self.couplings and not fit.parsimony
         if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
@@ -221,15 +221,15 @@ class FitPlan:
         return self.scale(self.raw_grams(), overwrite=True)
 
     def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
-        """Evaluate the kernels, as a search does once for all folds."""
+        """Evaluate the kernels without scaling; a search does this once for all folds."""
         return raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan() if plan is None else plan)
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
-        """Scale kernels that a search has evaluated by the rows of this plan."""
+        """Scale evaluated kernels on the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
-        """Put the parts together; where an engine holds the Gram matrices, `grams` and `machines` are its blocks."""
+        """Return the problem; with a Dask engine, `grams` and `machines` are its blocks."""
         if machines is None:
             machines = self.machines
             if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
@@ -251,7 +251,7 @@ class FitPlan:
         return solve(problem, self.fit.solver, **limits, **options)
 
     def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
-        """Solve the problem where the engine is, in blocks of tasks, and bring the solutions of all tasks back."""
+        """Solve the problem in blocks of tasks on the workers, and return the solutions of all tasks."""
         data, engine, fit, kernels = self.data, options.engine, self.fit, self.kernels
         check_splittable(fit, data)
         assert kernels is not None and isinstance(engine, Dask)
@@ -272,7 +272,7 @@ class FitPlan:
         return bank, replace(solution, **values)
 
     def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
-        """Return the fitted attributes of a solution, and what a user is told about it."""
+        """Return the fitted attributes of a solution, with warnings."""
         fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
         duals: Any = solution.duals
@@ -304,7 +304,7 @@ class FitPlan:
 def solution_attributes(
     fit: Any, data: TaskData, bank: KernelBank, solution: Solution, options: RunOptions, linked: Sequence[Any] = ()
 ) -> dict[str, Any]:
-    """Return the fitted attributes of any model on kernels that do not depend on how its functions are put together."""
+    """Return the fitted attributes that all kernel models share."""
     return {
         "tasks_": data.labels,
         "data_form_": data.form,
@@ -320,24 +320,24 @@ def solution_attributes(
 
 
 def read_init(init: Any, shape: Shape) -> np.ndarray:
-    """Return kernel weights (K, J) from the `init` (J, K) of a user."""
+    """Validate `init` (J, K) and return it as kernel weights (K, J)."""
     weights = np.asarray(init)
     expected = (shape.n_components, shape.n_kernels)
     if weights.shape != expected:
         raise ValueError(f"init must be kernel weights of shape {expected}, got {weights.shape}")
     if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-        raise ValueError("init must be kernel weights that are finite, not negative, and not all zero")
+        raise ValueError("init must be kernel weights that are finite, non-negative and not all zero")
     return weights.T.astype(np.float64)
 
 
 def check_common_part(couplings: Sequence[Coupling]) -> None:
     """Raise if the model has no common part, by which unknown tasks are to be predicted."""
     if not any(coupling.is_common for coupling in couplings):
-        raise ValueError("unknown_tasks='common' predicts by what all tasks have in common: set couplings='common'")
+        raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
 
 
 def check_splittable(fit: Fit, data: TaskData) -> None:
-    """Refuse what cannot be fitted in blocks of tasks, with the reason."""
+    """Raise, with the reason, if the model cannot be fitted in blocks of tasks."""
     coupled = fit.couplings is not None or fit.task_features is not None
     faults = {
         "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
@@ -360,28 +360,28 @@ def convergence_warnings(solution: Solution, tol: float) -> Warnings:
 
 
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:
-    """Warn where the paper's penalty has put all tasks on one mix of kernels, as its optimum must; B (K, J)."""
+    """Return a warning if all tasks have the same kernel weights up to scale; B (K, J)."""
     rank = effective_rank(B)
     if min(B[:, :n_tasks].shape) == 1 or rank >= 1 + 1e-3:
         return []
     message = (
         f"the relationship has collapsed: all {n_tasks} tasks use the same mix of kernels "
-        f"(effective rank {rank:.4f}), as the optimum of the paper's penalty must, and task_relationship_ says "
-        "nothing about groups. Try min_rank=2 or more, or shrinkage=0.1."
+        f"(effective rank {rank:.4f}). The optimum of the paper's penalty always has this property, so "
+        "task_relationship_ does not show groups of tasks. Try min_rank=2 or more, or shrinkage=0.1."
     )
     return [(message, CollapseWarning)]
 
 
 def approximation_warnings(bank: KernelBank) -> Warnings:
-    """Say how approximate the part is that coupled tasks share."""
+    """Return a warning with the approximation error of the shared parts."""
     factors = bank.link_factors
     assert factors is not None
     missing, n_rows = factors.missing(), factors.n_rows
     worst = int(missing.argmax())
     message = (
-        f"the part that tasks share is approximated by factors of {factors.rank} columns for {n_rows} rows, which lack "
-        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; shared_error_ has all): a higher "
-        f"shared_rank is more exact, shared_rank=None is exact and takes {n_rows} x {n_rows} matrices"
+        f"the shared parts are approximated with rank {factors.rank} for {n_rows} rows, which misses "
+        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; see shared_error_). Raise shared_rank "
+        f"for a better approximation; shared_rank=None is exact but needs {n_rows} x {n_rows} matrices"
     )
     return [(message, ApproximationWarning)]
 
@@ -406,9 +406,9 @@ def count_clipping(
     if excess <= fit.tol * abs(attributes["objective_"]):
         return []
     message = (
-        f"a kernel is not positive semi-definite to rounding on the training rows, and its nearest matrix that is was "
-        f"fitted: at this C the predictions of the kernel as it is have a loss of {excess:.3g} more, which is part of "
-        f"objective_ and duality_gap_. Lower C, or compute the kernel in float64, or add a small multiple of the "
-        "identity to its matrix"
+        f"a kernel is not exactly positive semi-definite on the training rows, so the nearest positive semi-definite "
+        f"matrix was fitted. This increases the loss of predictions by {excess:.3g}, which is included in objective_ "
+        f"and duality_gap_. Lower C, or compute the kernel in float64, or add a small multiple of the identity to its "
+        "matrix"
     )
     return [(message, ApproximationWarning)]

@@ -1,4 +1,4 @@
-"""Tasks that are linear in the columns of X, with an intercept each."""
+"""Linear models of tasks, with an intercept for each task."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LinearFit:
 
     Parameters
     ----------
-    solve : from data to a `LinearResult`
-    bytes_for : from n, d, T to a bound on the memory of `solve`, copies of rows included
-    multivariate : the name of an estimator that needs all targets on the same rows; otherwise None
-    advice : what to do where memory is short
+    solve : takes data and returns a `LinearResult`
+    bytes_for : takes n, d, T and returns a bound on the memory of `solve`
+    multivariate : the name of the estimator if it needs wide y without missing labels; otherwise None
+    advice : what to do if memory is short
     """
 
     solve: Callable[[TaskData], LinearResult]
@@ -39,10 +39,10 @@ class LinearFit:
         """Apply to data."""
         rows = data.rows[0]
         if self.multivariate and any(len(other) != len(rows) or (other != rows).any() for other in data.rows):
-            reason = "some labels are missing" if data.form == "wide" else "the tasks have rows of their own"
+            reason = "some labels are missing" if data.form == "wide" else "the tasks have different rows"
             raise ValueError(
-                f"{self.multivariate} is a multivariate model: it needs y of shape (n, n_tasks) with every label of "
-                f"every row, and {reason}"
+                f"{self.multivariate} is a multivariate model: it needs y of shape (n, n_tasks) without missing "
+                f"labels, but {reason}"
             )
         return LinearPlan(self, data)
 
@@ -75,7 +75,7 @@ class LinearPlan(NamedTuple):
 def task_by_task(
     data: TaskData, make: Callable[[], Any], describe: Callable[[list[Any]], dict[str, Any]] = lambda models: {}
 ) -> LinearResult:
-    """Fit one of scikit-learn's linear models, which `make` returns, to each task; `describe` has more attributes."""
+    """Fit a linear model of scikit-learn, made by `make`, to each task; `describe` returns further attributes."""
     models = [
         make().fit(data.X[rows], y, sample_weight=data.sample_weight[rows])
         for rows, y in zip(data.rows, data.y, strict=True)
@@ -95,13 +95,13 @@ def on_shared_rows(
     solve: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, dict[str, Any], tuple]],
     fit_intercept: bool,
 ) -> LinearResult:
-    """Fit all targets at once: `solve` takes centred X (n, d) and Y (n, T) to coefficients (d, T) and the rest."""
+    """Fit all targets together: `solve` takes centred X (n, d), Y (n, T) and returns coefficients (d, T) etc."""
     rows = data.rows[0]
     X, Y = np.asarray(data.X[rows], dtype=np.float64), np.column_stack(data.y).astype(np.float64)
     weight = data.sample_weight[rows]
     centre = weight / weight.sum() if fit_intercept else np.zeros(len(X))
     x_mean, y_mean = centre @ X, centre @ Y
-    # Rows weighted so that the mean square over them is the weighted one.
+    # Rows are scaled so that their mean square is the weighted mean square.
     root = np.sqrt(weight * len(X) / weight.sum())[:, np.newaxis]
     B, others, warnings = solve(root * (X - x_mean), root * (Y - y_mean))
     return B.T.copy(), y_mean - x_mean @ B, others, warnings

@@ -1,4 +1,4 @@
-"""Tasks that share one feature space, that of the average kernel, with a norm on all tasks' functions together."""
+"""Tasks that share the feature space of the average kernel, with a norm of all functions together."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PooledFit:
         machines, learner = self.targets.machines(data, self.C), self.targets.learner()
         kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         plan = PooledPlan(self, data, kernels, machines, learner)
-        # Where all Gram matrices must be there at once, the rank is not known before they are.
+        # If all Gram matrices are needed at once, the rank is not known before they are computed.
         return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
 
 
@@ -79,12 +79,12 @@ class PooledPlan:
         return sum(machine.y.shape[1] for machine in self.machines)
 
     def make_pool(self) -> tuple[PooledKernel, Features | None]:
-        """Build the kernel, and its features where it has no more of them than there are outputs."""
+        """Build the kernel, and its explicit features if there are at most as many as outputs."""
         pool = PooledKernel(self.data, self.kernels, self.fit.normalize)
         return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Bound copies of rows, the kernels, and matrices over the rows of all tasks, or over explicit features."""
+        """Bound the memory of rows, kernels, and matrices over the rows of all tasks or over explicit features."""
         shapes, n, outputs = [machine.y.shape for machine in self.machines], self.n_rows, self.n_outputs
         K = self.data.X.shape[2] if self.kernels is None else len(self.kernels)
         tested = min(n, 1001)
@@ -144,7 +144,7 @@ class PooledPlan:
         return TaskFunctions((expansion,), shares, K)
 
     def _relation(self, outputs: np.ndarray, known: dict[str, Any]) -> Relation:
-        """Return the relationship of tasks from that of outputs (O, O); outputs of the same class are compared."""
+        """Return the task relationship from that of outputs (O, O), summed over outputs of the same class."""
         T = self.data.n_tasks
         task, label = np.arange(T), np.zeros(T, dtype=np.intp)
         if "classes_" in known:

@@ -1,4 +1,4 @@
-"""From targets to machines: how classes are coded, which loss is used, and what each row costs."""
+"""Convert targets to machines: the coding of classes, the loss, and the cost of each row."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..couplings import Coupling, connected_tasks
 from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems.panel import MachinePanel, PanelDuals
 
-# Sets of tasks, by position, that share parts of their functions.
+# Sets of positions of tasks that share parts of their functions.
 Linked = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
 class Classification:
-    """Classes. A task with two has one output, positive for the second; a task with more has one output for each.
+    """Classification. A task with two classes has one output, positive for the second; otherwise one per class.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Classification:
             # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
             if unknown and not known <= set(self.class_weight):
                 every = listing(sorted(known))
-                raise ValueError(f"class_weight has {listing(unknown)}, which no task has; the classes are {every}")
+                raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -70,7 +70,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """Real numbers.
+    """Regression.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Regression:
         return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
 
     def spread(self, data: TaskData) -> float:
-        """Return the mean over rows of the squared distance from the task's mean; 1 where all are zero."""
+        """Return the variance of the targets within tasks; 1 if it is zero."""
         if isinstance(data.y, WideTargets):
             w, Y = data.sample_weight, data.y.array
             total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
@@ -123,7 +123,6 @@ class Regression:
         return {}
 
 
-# What the targets of all tasks are, and the loss they are learned with.
 Targets = Classification | Regression
 
 
@@ -140,7 +139,7 @@ def weights_of_classes(
     weights = [class_weight.get(label, 1.0) for label in classes.tolist()]
     for label, value in zip(classes.tolist(), weights, strict=True):
         if not isinstance(value, Real) or not 0 < float(value) < np.inf:
-            raise ValueError(f"class_weight must be positive, but that of class {label!r} is {value!r}")
+            raise ValueError(f"class_weight must be positive, but class {label!r} has {value!r}")
     return np.array(weights, dtype=np.float64)
 
 
@@ -149,8 +148,8 @@ def link_machines(
 ) -> list[Machine]:
     """Return one machine for each set of linked tasks, over the rows of all of them.
 
-    Every task has an intercept; but where targets are `classes`, a task of a single one, whose rows would say nothing
-    beyond it, has that of the task that couplings make most like it.
+    Every task has an intercept, except that a classification task with a single class uses the intercept of the most
+    similar task, by the couplings.
     """
     joined = []
     for members in connected_tasks(couplings, len(machines)):
@@ -168,7 +167,7 @@ def link_machines(
 
 
 def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -> np.ndarray:
-    """Return which of linked tasks has the intercept of each: itself or, for a task of one class, another."""
+    """Return for each linked task the task whose intercept it uses: itself, or another if it has one class."""
     owners = np.arange(len(parts))
     alone = np.array([len(y) > 0 and (np.abs(y) == 1).all() and (y == y[0]).all() for y in (part.y for part in parts)])
     if not alone.any() or alone.all():
@@ -177,7 +176,7 @@ def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -
     sizes = np.array([len(part.y) for part in parts])
     others = np.flatnonzero(~alone)
     for t in np.flatnonzero(alone):
-        # Among tasks that are equally like it, the one with most rows.
+        # Among equally similar tasks, the one with the most rows.
         owners[t] = others[np.lexsort((sizes[others], np.round(similarity[t, others], 9)))[-1]]
     return owners
 
@@ -204,8 +203,8 @@ def split_by_task(
 def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
     """Return the classes of each task.
 
-    Linked tasks have the same classes, those of the task that has most. Other tasks of one class have the classes that
-    most tasks with this class have.
+    Linked tasks have the same classes, those of the task with the most classes. Other tasks with one class get the most
+    common set of classes that contains it.
     """
     own = [np.unique(y) for y in data.y]
     found = list(own)
@@ -226,7 +225,7 @@ def task_classes(data: TaskData, linked: Linked = ()) -> list[np.ndarray]:
 
 
 def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: int) -> np.ndarray:
-    """Return the classes that a task's function of so many outputs is about: those of y, or wider ones of other tasks.
+    """Return the classes of a task with this many outputs: those of y, or a larger set of another task.
 
     `every` are the classes of all tasks.
     """
@@ -238,5 +237,5 @@ def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: in
 
 
 def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """Intercepts (m,) of each task -> (T,) where every task has one output, else a list."""
+    """Return the intercepts as an array (T,) if every task has one output, else as a list of arrays (m,)."""
     return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

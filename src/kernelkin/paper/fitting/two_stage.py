@@ -1,4 +1,4 @@
-"""Two stages: kernel weights and relationship online from pairs of rows, then the machines of all tasks."""
+"""Two-stage fits: learn kernel weights and relationship online from pairs of rows, then fit the machines."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 
-# Rows of a task, and tasks, whose Gram matrices say what kernels cost.
+# Maximum number of rows per task, and of tasks, from which the charges of kernels are computed.
 MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
-# Landmarks of Nystroem features, the share of the largest eigenvalue below which others are rounding, and the
-# iterations of linear machines.
+# Number of landmarks of Nystroem features, relative size of negligible eigenvalues, and iterations of linear machines.
 N_LANDMARKS, _NEGLIGIBLE, _MAX_ITER = 500, 1e-12, 10_000
 
 _SMALLER_TASKS = (
@@ -99,17 +98,17 @@ class TwoStageFit:
 
     @property
     def stream_fault(self) -> str:
-        """Why rows cannot be learned from as they come; empty where they can."""
+        """The reason why `partial_fit` is not possible; empty if it is."""
         if is_precomputed(self.kernels):
-            return "a stream has no precomputed kernels: every new row would need its values at all others"
+            return "partial_fit does not support precomputed kernels: every new row would need values with all others"
         if self.normalize == "center":
-            return "normalize='center' needs all rows of a task at once; a stream cannot give them"
+            return "partial_fit does not support normalize='center', which needs all rows of a task at once"
         if self.parsimony:
-            return "parsimony charges kernels by their Gram matrices, before any pair; a stream cannot give them"
+            return "partial_fit does not support parsimony, which needs Gram matrices before the first pair"
         return ""
 
     def stream(self, seed: int, verbose: int = 0) -> Stream:
-        """Return a stream that has seen no rows yet."""
+        """Return an empty stream."""
         classes = isinstance(self.targets, Classification)
         storage = {"normalize": self.normalize, "capacity": self.reservoir, "classes": classes}
         run = {"center": self.center_pairs, "verbose": verbose}
@@ -122,13 +121,13 @@ class TwoStageFit:
     def learned(
         self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun, charges: np.ndarray | float = 1.0
     ) -> dict[str, Any]:
-        """Return what an online run has learned about kernels, charged by z (K,), and tasks, as fitted attributes."""
+        """Return the kernel weights and relationship of an online run, with charges (K,), as fitted attributes."""
         weights = run.state.weights(self.average)
         B = np.zeros((len(weights), len(labels)))
         B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
         charged = (B.T / charges).T
-        # Signs determine a direction and no length: every task's combined Gram is given a mean diagonal of one, as
-        # every kernel has, and C means what it means for one kernel. A task that has learned nothing averages them.
+        # Pairs determine only the ratios of weights. They are scaled to sum one, so that C means the same as for a
+        # single kernel. A task without weights uses the average kernel.
         charged = np.where(charged.any(axis=0), charged, 1.0)
         return {
             "tasks_": labels,
@@ -152,7 +151,7 @@ class TwoStagePlan(NamedTuple):
     machines: Sequence[Machine]
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Bound pairs that are evaluated at one time, the rows that a stream keeps, and the second stage."""
+        """Bound the memory of pairs, of the rows kept for a stream, and of the second stage."""
         fit, data = self.fit, self.data
         plan = plan_grams(data, self.values.kernels, fit.normalize)
         K, T, rows = plan.n_kernels, len(plan.machines), sum(plan.machines)
@@ -167,11 +166,11 @@ class TwoStagePlan(NamedTuple):
         return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(plan))), machines.advice)
 
     def run(self, options: RunOptions) -> Fitted:
-        """Learn the kernel weights, fit the machines, and keep what a stream goes on from."""
+        """Learn the kernel weights, fit the machines, and store the state for `partial_fit`."""
         fit, data, values = self.fit, self.data, self.values
         if options.engine.splits:
             raise ValueError(
-                "engine: the first stage of this model takes one pair of rows after the other; use engine='threads'"
+                "engine: the first stage of this model processes pairs of rows in sequence; use engine='threads'"
             )
         seed, classification = fit.seed(), isinstance(fit.targets, Classification)
         rng = np.random.default_rng(seed)
@@ -190,7 +189,7 @@ class TwoStagePlan(NamedTuple):
         return Fitted(machines.attributes | learned, warnings)
 
     def _charges(self) -> np.ndarray:
-        """Return what kernels cost, z (K,), by some rows of some tasks, whose Gram matrices fit into a block."""
+        """Return the charges (K,) of kernels, from a sample of rows and tasks."""
         fit, data, values = self.fit, self.data, self.values
         if not fit.parsimony:
             return np.ones(values.n_kernels)
@@ -212,8 +211,8 @@ class TwoStagePlan(NamedTuple):
 class SecondStage:
     """Specification of one kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
 
-    Coupled tasks, and tasks that share precomputed Grams, are fitted together, by a `Fit` with `FixedWeights`. A
-    coupling's kernel weights are the mean of its tasks' own, and it is as strong as the tasks' own parts; together they
+    Coupled tasks, and tasks that share precomputed Grams, are fitted together by a `Fit` with `FixedWeights`. The
+    kernel weights of a coupling are the mean of those of its tasks, and it is as strong as the own parts; together they
     have a mean diagonal of one. The seed places the landmarks of Nystroem features.
     """
 
@@ -233,7 +232,7 @@ class SecondStage:
     def plan(self, data: TaskData) -> SecondStagePlan:
         """Apply to data."""
         if self.weights is not None and len(self.weights) != data.n_tasks:
-            raise ValueError(f"there are weights of {len(self.weights)} tasks, and {data.n_tasks} tasks")
+            raise ValueError(f"there are weights for {len(self.weights)} tasks, but {data.n_tasks} tasks")
         kernels = None if self.kernels is None else list(self.kernels)
         return SecondStagePlan(self, data, RowKernels.of(data.X, kernels, self.fit.normalize))
 
@@ -278,7 +277,7 @@ class SecondStagePlan(NamedTuple):
 
     @property
     def _shares_grams(self) -> bool:
-        """Whether all tasks use one set of precomputed Grams, which are then checked and scaled once."""
+        """Whether all tasks share one set of precomputed Grams."""
         exact = max(map(len, self.data.rows)) <= self.stage.fit.max_exact
         return self.values.kernels is None and self.data.form == "wide" and exact
 
@@ -294,7 +293,7 @@ class SecondStagePlan(NamedTuple):
         return Fitted(fitted.attributes | more, fitted.warnings)
 
     def _run_each(self, faults: dict[int, str], options: RunOptions) -> Fitted:
-        """Fit one task at a time; the function of a task that cannot have a machine is zero."""
+        """Fit one task at a time; tasks that cannot be fitted have the function zero."""
         fit, data, values, weights = self.stage.fit, self.data, self.values, self.stage.weights
         assert weights is not None
         usable = np.array([t for t in range(data.n_tasks) if t not in faults])
@@ -330,7 +329,7 @@ class SecondStagePlan(NamedTuple):
         }
         known = fit.targets.attributes(data)
         if "task_classes_" in known:
-            # A task without a machine has all classes.
+            # Tasks without a machine get all classes.
             classes = known["classes_"]
             known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
         return Fitted(attributes | known)
@@ -338,9 +337,9 @@ class SecondStagePlan(NamedTuple):
     def _solve(
         self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
     ) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Solve one machine at kernel weights b (K,), on the rows base[at] of those its scaling was fitted on.
+        """Solve one machine at kernel weights b (K,) on the rows base[at]; `scaling` was fitted on the rows `base`.
 
-        Returns coefficients (n, m), intercepts (m,), objective and gap; the last two NaN with Nystroem features.
+        Returns coefficients (n, m), intercepts (m,), objective and gap; the last two are NaN with Nystroem features.
         """
         fit, seed, learner = self.stage.fit, self.stage.seed, self.stage.fit.targets.learner()
         if len(at) > fit.max_exact:
@@ -350,7 +349,7 @@ class SecondStagePlan(NamedTuple):
             return *fit_nystroem(cross, landmarks, learner, machine, fit.tol, seed), np.nan, np.nan
         gram = self.values.combined(b, scaling, base, at, at)
         mirror(gram)
-        # The combined kernel as the one kernel of a problem: rescaled, solved and certified as all others are.
+        # The combined kernel is the only kernel of a problem, which is then solved and certified like all others.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
         problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
@@ -382,7 +381,7 @@ def fit_nystroem(
     kept = eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], np.finfo(float).tiny)
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
-    # Centred targets of order one: linear support vector machines penalise their intercept too.
+    # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
     units = Units.of([machine], learner, weights=False)
     (scaled,), learner = units.rescale([machine], learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
@@ -403,7 +402,7 @@ def fit_nystroem(
 
 
 def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
-    """Return what a stream has learned so far, without machines: these are fitted when they are needed."""
+    """Return the fitted attributes of a stream, without machines, which are fitted when needed."""
     begun = stream.begun()
     reservoirs, run = begun.reservoirs, begun.run
     assert reservoirs is not None and reservoirs.X is not None and run is not None
@@ -416,7 +415,7 @@ def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
 
 
 def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
-    """Plan the machines of a stream's tasks, on the rows in their reservoirs, at kernel weights (T, K)."""
+    """Plan the machines of a stream's tasks on the rows in the reservoirs, at kernel weights (T, K)."""
     begun = stream.begun()
     assert begun.reservoirs is not None
     return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

@@ -1,4 +1,4 @@
-"""Gram matrices: stacks and operators. Nothing outside this package touches their memory."""
+"""Gram matrices, as stacks and as operators."""
 
 from .build import (
     GramPlan,

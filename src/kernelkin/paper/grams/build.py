@@ -1,8 +1,8 @@
-"""From validated data and fitted kernels to scaled Gram stacks, checked on the way.
+"""Build scaled Gram stacks from validated data and fitted kernels, and check them.
 
-`plan_grams` knows the sizes before any matrix exists; `raw_grams` evaluates the kernels once; `RawGrams.restrict` gives
-the same for fewer rows without evaluating anything, which cross-validation uses; `scale_grams` scales a set of raw
-stacks by the diagonals of its own rows.
+`plan_grams` returns the sizes before any matrix is computed. `raw_grams` evaluates the kernels once.
+`RawGrams.restrict` selects rows without evaluating kernels again, for cross-validation. `scale_grams` scales raw
+stacks.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels
 from .operator import Arrays, SharedOperator
 from .stack import GramStack, SharedGrams, TaskGrams, take_block
 
-# With more rows of all coupled tasks, the part that they share is approximated unless the user says otherwise.
+# If coupled tasks have more rows than this in total, shared parts are approximated by default.
 MOST_EXACT_ROWS = 5000
-# Exact factors with at most so many columns are used where approximate ones might be.
+# Exact factors with at most this many columns are preferred to approximate ones.
 LARGEST_EXACT = 2000
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
-# A stack of more rows is represented by so many of them where kernels are charged.
+# Maximum number of rows of a stack from which charges are computed.
 MAX_ROWS = 2000
-_CONSTANT = "constant on the training rows of every task: centred, it is zero"
+_CONSTANT = "constant on the training rows of every task, so it is zero after centring"
 
 
 @dataclass(frozen=True)
 class GramPlan:
-    """What `raw_grams` will build.
+    """Sizes of the Gram matrices that `raw_grams` will build.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class GramPlan:
 
     @property
     def factored(self) -> bool:
-        """Whether the shared part is handed to the machines as a factor of low rank."""
+        """Whether machines get the shared part as a low-rank factor."""
         return is_worthwhile(self.shared_rank, sum(self.machines))
 
 
@@ -99,10 +99,10 @@ def plan_grams(
     couplings_width: int = 0,
     shared_rank: int | str | None = None,
 ) -> GramPlan:
-    """Return what `raw_grams` of the same arguments will build; `kernels` None stands for precomputed Grams.
+    """Return the plan of `raw_grams` for the same arguments; `kernels` is None for precomputed Grams.
 
-    `shared_rank` is how many columns approximate factors of the part that coupled tasks share have; "auto": some where
-    rows are many; None: that part is exact.
+    `shared_rank` is the rank of the approximation of shared parts; "auto": approximate if there are many rows; None:
+    exact.
     """
     wide = data.form == "wide"
     machines = tuple(len(rows) for rows in data.rows)
@@ -156,7 +156,7 @@ class RawGrams:
     present: np.ndarray
 
     def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
-        """The same for fewer rows: `kept` are the positions within each task's rows in `data`."""
+        """Return the kernel values among fewer rows; `kept` are positions within each task's rows in `data`."""
         if data.form == "wide":
             used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
             return replace(self, own=(take_block(self.own[0], used, used),))
@@ -169,7 +169,7 @@ class RawGrams:
 
 
 def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Positions within the rows of each task -> positions among the rows of all tasks in order."""
+    """Convert positions within the rows of each task to positions among the rows of all tasks."""
     starts = np.cumsum([0, *(len(rows) for rows in data.rows[:-1])])
     return np.concatenate([start + part for start, part in zip(starts, parts, strict=True)])
 
@@ -202,7 +202,7 @@ def build_grams(
     normalize: str | None,
     couplings: Sequence[Coupling] = (),
 ) -> tuple[Any, KernelBank]:
-    """Compute, check and scale the Gram matrices of every task; `kernels` None stands for precomputed ones."""
+    """Compute, check and scale the Gram matrices of every task; `kernels` is None for precomputed Grams."""
     raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
     return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
@@ -210,9 +210,9 @@ def build_grams(
 def raw_grams(
     data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, plan: GramPlan | None = None
 ) -> RawGrams:
-    """Evaluate and check the kernels among the rows of each task, and of all tasks where these are linked.
+    """Evaluate and check the kernels among the rows of each task, and of all tasks if these are linked.
 
-    `plan` is that of `plan_grams` for the same arguments; it may be left out where tasks are not linked.
+    `plan` is the result of `plan_grams` for the same arguments; it is only needed if tasks are linked.
     """
     if kernels is None:
         names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
@@ -234,9 +234,9 @@ def raw_grams(
 def _raw_stack(
     data: TaskData, kernels: Sequence[FittedKernel] | None, rows: np.ndarray
 ) -> tuple[np.ndarray, bool, np.ndarray]:
-    """(K, n, n) kernel values among these rows, checked; whether any was clipped; and (K,) which are not zero."""
+    """Return checked kernel values (K, n, n) among rows, whether any was clipped, and which are not zero (K,)."""
     if kernels is None:
-        # All rows are not copied twice: the matrices may take most of the memory that there is.
+        # Avoid a second copy of all rows: the matrices may need most of the memory.
         whole = len(rows) == len(data.X) and bool((rows == np.arange(len(rows))).all())
         values = data.X if whole else data.X[np.ix_(rows, rows)]
         stack = np.array(np.moveaxis(values, 2, 0), order="C")
@@ -246,8 +246,8 @@ def _raw_stack(
     flat = stack.reshape(len(stack), -1)
     largest = np.maximum(flat.max(axis=1), -flat.min(axis=1))
     for kernel, gram, size in zip(kernels or (), stack, largest, strict=False):
-        # A kernel may be zero on the rows of one task; that it is not zero on all is checked later. A kernel that is
-        # positive semi-definite by construction can only fail by overflow.
+        # A kernel may be zero for one task; `check_kernels` checks that it is not zero for all. A kernel that is
+        # positive semi-definite by theory can only fail by overflow.
         if size != 0 and not (kernel.function.known_psd and np.isfinite(size)):
             checked = check_gram(kernel.name, gram, kernel.function.known_psd)
             if checked is not gram:
@@ -256,9 +256,9 @@ def _raw_stack(
 
 
 def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
-    """Refuse kernels that are zero, or that scaling leaves nothing of, in all tasks.
+    """Raise if a kernel is zero, before or after scaling, in all tasks.
 
-    `found` (2, K): whether each kernel is not zero in some task, and whether scaling leaves something of it.
+    `found` (2, K): whether each kernel is not zero in some task, before and after scaling.
     """
     for there, problem in zip(found, ("zero on all training rows", _CONSTANT), strict=True):
         if not np.all(there):
@@ -274,10 +274,9 @@ def scale_grams(
     parsimony: float = 0.0,
     charges: np.ndarray | None = None,
 ) -> tuple[Any, KernelBank]:
-    """Scale raw stacks by the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`.
+    """Scale raw stacks on the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`.
 
-    `charges` (K,) are known where `data` are some of the tasks of a problem; checks that need all tasks are then left
-    to `check_kernels`.
+    `charges` (K,) are given if `data` are only some of the tasks; `check_kernels` must then be called separately.
     """
     weights, is_part = stack_weights(data), charges is not None
     scalings, stacks = [], []
@@ -310,7 +309,7 @@ def scale_grams(
 
 
 def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
-    """Divide stacks by the kernels' charges (K,), in place; the scalings that do the same."""
+    """Divide stacks by the charges (K,) of kernels, in place; return scalings that include the charges."""
     for scaled in stacks:
         scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
     return [scaling.charged(charges) for scaling in scalings]
@@ -319,7 +318,7 @@ def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: 
 def _scale_linked(
     raw: RawGrams, data: TaskData, normalize: str | None, overwrite: bool, charges: np.ndarray
 ) -> tuple[Any, Scaling]:
-    """The part that coupled tasks share, over the rows of all tasks in order."""
+    """Return the scaled kernels over the rows of all tasks, for the shared parts, and their scaling."""
     weight = data.sample_weight[np.concatenate(data.rows)]
     if isinstance(raw.linked, LowRankKernels):
         scaling, kernels = raw.linked.scaled(normalize, weight, charges)
@@ -332,14 +331,14 @@ def _scale_linked(
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:
-    """Return the weights of the rows of each stack; on wide data rows that no task uses have none."""
+    """Return the weights of the rows of each stack; rows of wide data that no task uses have weight zero."""
     if data.form != "wide":
         return [data.sample_weight[rows] for rows in data.rows]
     return [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
 
 
 def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
-    """(n_rows,) whether any of the sets of rows has this one; no more than once for sets that are one object."""
+    """Return a mask (n_rows,) of the rows that are in any of the sets."""
     used = np.zeros(n_rows, dtype=bool)
     for part in {id(part): part for part in rows}.values():
         used[part] = True
@@ -347,7 +346,7 @@ def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return d (K,), summed over stacks: scaled Gram matrices (K, n, n) and weights (n,) of their rows.
+    """Return the effective dimensions (K,) of kernels, summed over stacks (K, n, n) with row weights (n,).
 
     Weighting a row by 2 equals repeating it.
     """
@@ -363,12 +362,12 @@ def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
 
 
 def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
-    """Return z (K,): 1 for all kernels with ``parsimony=0``; 1 for kernels that are zero on all rows."""
+    """Return the charges (K,) of kernels: all 1 with ``parsimony=0``, and 1 for kernels that are zero."""
     return charges_of(effective_dimensions(stacks), parsimony)
 
 
 def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
-    """Return the same from the effective dimensions d (K,)."""
+    """Return the charges (K,) of kernels from their effective dimensions d (K,)."""
     used = d > 0
     relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
     return np.where(used, relative**parsimony, 1.0)
@@ -383,12 +382,12 @@ def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: Ta
 
 
 def scales_on_device(data: TaskData, normalize: str | None) -> bool:
-    """Whether `device_grams` is for these precomputed data: a factor is all of their scaling."""
+    """Return True if `device_grams` supports these precomputed data: wide, and scaled by a factor only."""
     return data.form == "wide" and normalize in (None, "trace")
 
 
 def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:
-    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data where `arrays` are."""
+    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data on the device of `arrays`."""
     values = list(arrays.array(np.moveaxis(data.X, 2, 0)))
     names = precomputed_names(len(values))
     checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
@@ -396,7 +395,7 @@ def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple
     scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
     check_kernels(names, np.array([diagonal.any(axis=1), scaling.factor > 0]))
     clipped = any(one is not other for one, other in zip(checked, values, strict=True))
-    # The mean of both halves: exactly symmetric, whatever the values are.
+    # Averaging with the transpose makes it exactly symmetric.
     halves = (0.5 * scaling.factor).tolist()
     scaled = arrays.xp.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)])
     bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
@@ -404,7 +403,7 @@ def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple
 
 
 def _checked(name: str, G: Any, arrays: Arrays) -> Any:
-    """G (n, n), refused or clipped by `check_gram` unless it is plainly the Gram matrix of a kernel."""
+    """Return G (n, n), after `check_gram` unless it is clearly positive definite and symmetric."""
     dtype = np.dtype(np.float32 if arrays.is_single(G) else np.float64)
     largest = float(abs(G).max())
     if 0 < largest < np.inf and float(abs(G - G.T).max()) <= ASYMMETRY[dtype] * largest:

@@ -1,8 +1,7 @@
-"""Gram matrices of tasks that share parts of their functions: own blocks, plus parts that reach across tasks.
+"""Gram matrices of tasks that share parts of their functions: own blocks plus shared parts.
 
-The machine of linked tasks has the Gram `blockdiag(own parts) + sum_j M_j[t, t'] G(b_j)[t, t']`. Where the shared part
-has a factor of low rank, it is handed on as such, and a ridge machine costs one small factorisation for each task and
-one of the rank.
+The machine of linked tasks has the Gram `blockdiag(own parts) + sum_j M_j[t, t'] G(b_j)[t, t']`. If the shared part has
+a low-rank factor, a ridge machine needs only one small factorisation per task and one of the size of the rank.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _ROWS = 1024
 
 
 def is_worthwhile(width: int, n_rows: int) -> bool:
-    """Whether a factor of so many columns is used."""
+    """Return True if a factor with this many columns is used."""
     return width <= _WORTHWHILE * n_rows
 
 
 class PointStack:
-    """A stack over points, of which each row of each task is one: the shared rows of wide data, or all rows.
+    """A Gram stack over points; each row of each task is one of the points (shared rows of wide data, or all rows).
 
     N rows in all, task by task. It has the same methods as `LowRankKernels`.
     """
@@ -50,7 +49,7 @@ class PointStack:
         return (self.stack.combine(b[:, np.newaxis])[0] @ self._at_points(V))[self.place]
 
     def _at_points(self, V: np.ndarray) -> np.ndarray:
-        """V (N, r) summed over the rows that are the same point."""
+        """Sum V (N, r) over the rows of the same point."""
         at_points = np.zeros((self.stack.n_rows, V.shape[1]))
         np.add.at(at_points, self.place, V)
         return at_points
@@ -100,7 +99,7 @@ class CoupledGrams:
         for factor, b in zip(self.factors, columns, strict=True):
             spread = factor[self._task_of_row]
             gram = self.link.combine(b, each)
-            # A common part has a constant M, and needs no product with it.
+            # A common part has a constant M.
             constant = spread.shape[1] == 1 and (spread == spread[0]).all()
             shared += float(spread[0, 0]) ** 2 * gram if constant else gram * (spread @ spread.T)
         for rows, block in zip(self.rows, own, strict=True):
@@ -112,7 +111,7 @@ class CoupledGrams:
         return [shared[np.ix_(rows, rows)] for rows in members]
 
     def _structured(self, own: Sequence[np.ndarray], roots: Sequence[np.ndarray], tasks: np.ndarray) -> BlockLowRank:
-        """The Gram of a machine as blocks and a factor: roots of G(b_j), weighted by each task's row of L_j."""
+        """Return the Gram of a machine as blocks plus a factor: roots of G(b_j), weighted by the rows of L_j."""
         reach, columns, rank = [], [], sum(U.shape[1] * L.shape[1] for U, L in zip(roots, self.factors, strict=True))
         for t in tasks:
             parts, places, start = [], [], 0
@@ -137,9 +136,9 @@ class CoupledGrams:
         return np.column_stack([own_Q, *linked])
 
     def part_shares(self, B: np.ndarray, a: Sequence[np.ndarray]) -> np.ndarray:
-        """(T, 1 + couplings): the share of each task's variance on its training rows that each part accounts for.
+        """Return the share (T, 1 + couplings) of each task's variance on its training rows explained by each part.
 
-        A part's share is its covariance with the whole function over the variance of that, so shares sum to one.
+        It is the covariance of a part with the whole function divided by the variance of the latter; shares sum to one.
         """
         by_task = self.split(a, range(self.n_machines))
         whole, images = np.vstack(by_task), []
@@ -165,7 +164,7 @@ class CoupledGrams:
         return (weights[:, :, np.newaxis] * whole[:, np.newaxis, :]).reshape(len(whole), -1)
 
     def split(self, per_machine: Sequence[np.ndarray], machines: range) -> list[np.ndarray]:
-        """Rows of machines -> rows of each task, in the order of the tasks."""
+        """Split arrays over the rows of machines into arrays for each task."""
         parts: list[np.ndarray] = [np.empty(0)] * self.n_tasks
         for m, array in zip(machines, per_machine, strict=True):
             ends = np.cumsum([self.rows[t].stop - self.rows[t].start for t in self.tasks[m]])
@@ -175,7 +174,7 @@ class CoupledGrams:
 
 
 def on_device(grams: Any, device: str) -> Any:
-    """The Gram matrices of wide data with their operator on a device of torch."""
+    """Put the operator of the Gram matrices of wide data on a torch device."""
     own = grams.own if isinstance(grams, CoupledGrams) else grams
     if isinstance(own, SharedGrams):
         own.arrays = arrays_on(device)
@@ -213,7 +212,7 @@ class BlockLowRank:
         return int(self.ends[-1])
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """The matrix written out, for machines that need its entries."""
+        """Return the dense matrix, for machines that need its entries."""
         U = np.zeros((len(self), self.rank))
         for t, rows in enumerate(self.rows):
             U[rows, self.at(t)] = self.reach[t]
@@ -231,11 +230,11 @@ class BlockLowRank:
         return out
 
     def at(self, t: int) -> slice | np.ndarray:
-        """Which columns of U the rows of a block have."""
+        """Return the columns of U that a block uses."""
         return slice(None) if self.columns is None else self.columns[t]
 
     def take(self, rows: np.ndarray) -> BlockLowRank:
-        """The matrix of some rows (m,), ascending; blocks of which none is left are left out."""
+        """Return the matrix of some rows (m,), in ascending order, without empty blocks."""
         parts = np.split(rows, np.searchsorted(rows, self.ends[:-1]))
         kept = [(t, part - self.rows[t].start) for t, part in enumerate(parts) if len(part)]
         return BlockLowRank(
@@ -259,8 +258,8 @@ class BlockSystem:
     With I + (root G_t root') projected = L_t L_t' for each block, W_t = inv(L_t) P root U_t and the core
     I + sum_t W_t' W_t, its inverse is `inv(L L') - inv(L') W inv(core) W' inv(L)`.
 
-    Raises LinAlgError where there is no Cholesky factor. Entries are then of size 1e16 and more, for which the
-    differences above have no digits left: the entries of the matrix have to be factorised instead.
+    Raises LinAlgError if there is no Cholesky factor. Entries are then of size 1e16 and more, and the differences above
+    lose all digits, so the dense matrix has to be factorised instead.
     """
 
     def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:

@@ -1,9 +1,9 @@
-"""Kernels whose Gram matrices have a factor of low rank, so that coupled tasks need no matrix over all their rows.
+"""Kernels with low-rank Gram matrices, so that coupled tasks need no matrix over all their rows.
 
-A kernel that looks at columns with few distinct rows (a binary attribute, a grade, a kind of school) takes few distinct
-values: with Z the indicators of the u distinct rows and S its Gram on these, its Gram on all rows is `Z S Z'`. All
-kernels on the same columns share Z, so that a ladder of bandwidths has the rank of one. A linear kernel on d columns
-has those columns for a factor, a polynomial one their products. Others have Nystroem factors, which are approximate.
+If the columns of a kernel have few distinct rows (a binary attribute, a grade, a type of school), its Gram matrix is
+`Z S Z'`, with the indicators Z of the u distinct rows and the Gram matrix S on these. All kernels on the same columns
+share Z, so several bandwidths have the rank of one. The factor of a linear kernel on d columns is these columns, that
+of a polynomial kernel their products. Other kernels have approximate Nystroem factors.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ...engines.threads import Each, serially
 from ...kernels.grams import Scaling, fit_diagonal_scaling
 from ...kernels.kernel import FittedKernel, LinearKernel, PolynomialKernel, diagonals
 
-# Factors pay off while their columns together are fewer than this share of the rows.
+# Factors are used if their total number of columns is below this share of the rows.
 _WORTHWHILE = 1 / 3
 # Eigenvalues of a kernel's Gram below this share of the largest are rounding.
 _ROUNDING = 1e-15
-# Columns of all kernels' approximate factors together, unless the user says otherwise.
+# Default total number of columns of the approximate factors.
 DEFAULT_RANK = 1000
 # Columns added at one time.
 _BLOCK = 50
-# A kernel of which no more than this share of the trace is left needs no more columns.
+# A kernel needs no more columns if less than this share of its trace is left.
 _ENOUGH = 1e-5
 # Pivots that leave less than this share of the mean diagonal are rounding.
 _SMALLEST_PIVOT = 1e-10
@@ -89,7 +89,7 @@ class FactorFamily:
         return self.factor * np.sqrt(weights[0]) if len(weights) == 1 else self.factor @ _root(self.core(b))
 
     def take(self, rows: np.ndarray) -> FactorFamily:
-        """For some of the rows."""
+        """Return the family for some of the rows."""
         marks = self.landmarks
         marks = None if marks is None else marks._replace(diagonal=marks.diagonal[rows])
         return replace(self, factor=self.factor[rows], landmarks=marks)
@@ -113,7 +113,7 @@ class LowRankKernels:
         self.is_exact = all(family.landmarks is None for family in self.families)
 
     def missing(self) -> np.ndarray:
-        """(K,) the share of the trace of each kernel that its factor lacks."""
+        """Return the share (K,) of the trace of each kernel that its factor misses."""
         shares = np.zeros(self.n_kernels)
         for family in self.families:
             if family.landmarks is not None:
@@ -130,7 +130,7 @@ class LowRankKernels:
         means = np.empty((self.n_kernels, 1))
         for family in self.families:
             means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
-        # Of these scalings the mean diagonal is all that counts: one row that has it stands for all.
+        # These scalings depend only on the mean diagonal, so one row with this value is enough.
         scaling = fit_diagonal_scaling(normalize, means).charged(charges)
         families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
         return scaling, LowRankKernels(families)
@@ -162,16 +162,16 @@ class LowRankKernels:
 
 
 def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
-    """Whether Gram matrices may be replaced by factors: kernels can be evaluated, and scaling is a number."""
+    """Return True if factors can replace Gram matrices: not precomputed, and scaled by a factor only."""
     return kernels is not None and normalize in (None, "trace")
 
 
 def low_rank_kernels(
     data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, most: int | None = None
 ) -> LowRankKernels | None:
-    """Exact factors over the rows of all tasks; None where the kernels are not known or have no small ones.
+    """Return exact factors over the rows of all tasks; None if kernels are precomputed or factors are too large.
 
-    `most` is the largest number of columns; a share of the rows by default.
+    `most` is the maximum number of columns; by default a share of the rows.
     """
     if kernels is None or not has_factors(kernels, normalize):
         return None
@@ -196,7 +196,7 @@ def _families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[li
 
 
 def _n_monomials(kernel: FittedKernel) -> float:
-    """Columns of the factor that a linear or polynomial kernel has whatever the rows."""
+    """Return the number of columns of the factor of a linear or polynomial kernel, else infinity."""
     if isinstance(kernel.function, LinearKernel):
         return len(kernel.columns)
     if isinstance(kernel.function, PolynomialKernel):
@@ -242,9 +242,9 @@ def _monomials(columns: np.ndarray, polynomial: PolynomialKernel) -> np.ndarray:
 
 
 def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int) -> LowRankKernels:
-    """Factors over the rows of all tasks of `rank` columns together; exact ones for kernels that have few.
+    """Return factors over the rows of all tasks with `rank` columns in total; exact ones for kernels with few columns.
 
-    The next columns go to the kernel whose trace the last ones reduced most. Landmarks are drawn with a fixed seed.
+    The next columns go to the kernel whose trace the previous ones reduced most. Landmarks have a fixed seed.
     """
     rows = np.concatenate(data.rows)
     X = data.X[rows]
@@ -282,7 +282,7 @@ class PartialCholesky:
         self.gain = np.inf
 
     def extend(self, count: int) -> int:
-        """Add up to `count` columns; the number of those that were."""
+        """Add up to `count` columns; return the number added."""
         total, before = self.diagonal.sum(), self.left.sum()
         possible = int(np.count_nonzero(self.left))
         if before <= _ENOUGH * total or not possible:
@@ -307,7 +307,7 @@ class PartialCholesky:
         return int(rank)
 
     def family(self, rows: np.ndarray) -> FactorFamily:
-        """The factor; `rows` (N,) are the rows of the training X that there are."""
+        """Return the factor; `rows` (N,) are the positions of the rows in the training X."""
         columns = [np.empty((0, len(self.X)), dtype=self.X.dtype), *self.columns]
         self.columns = []
         factor = np.ascontiguousarray(np.concatenate(columns).T)

@@ -18,18 +18,18 @@ from ...kernels.grams import has_cholesky
 
 Result = TypeVar("Result")
 
-# Columns that NumPy works on together: enough for products to be fast, few enough to stay in cache with their images.
+# Number of columns per block in NumPy: enough for fast products, few enough to stay in cache.
 PANEL_COLUMNS = 128
 # Entries of matrices over tasks, one for each row, that a preconditioner may have.
 LARGEST_INVERSES = 1 << 26
 # Products of a subspace with a matrix, after which it has the leading eigenvectors well enough for a preconditioner.
 SUBSPACE_STEPS = 3
-# From so many rows on, a basis has so many leading eigenvectors alone: all of them would take longer than the solution.
+# With at least MANY_ROWS rows, the basis has only LEADING eigenvectors: all would take longer than the solution.
 MANY_ROWS, LEADING = 4000, 150
 
 
 def column_bytes(n_rows: int, n_kernels: int) -> int:
-    """Bytes in use at one time for a column: its images and what is made of them, and conjugate gradients."""
+    """Return the bytes of work arrays per column."""
     return 8 * n_rows * (3 * n_kernels + 16)
 
 
@@ -65,21 +65,21 @@ class Arrays:
         return () if self.in_main_memory else (self.xp.OutOfMemoryError,)
 
     def release(self) -> None:
-        """Give back memory that is kept for later use."""
+        """Free cached memory."""
         if not self.in_main_memory:
             self.xp.cuda.empty_cache()
 
     def array(self, values: np.ndarray) -> Any:
-        """From NumPy, in the same precision."""
+        """Convert a NumPy array, in the same precision."""
         if self.in_main_memory:
             return values
-        # Axes in another order are put in place on the device, which takes no time beside the copy to it.
+        # Reordering axes on the device is fast compared with the copy.
         if not values.flags.writeable or min(values.strides, default=0) < 0:
             values = np.array(values, order="C")
         return self.xp.as_tensor(values).to(self.device).contiguous()
 
     def numpy(self, values: Any) -> np.ndarray:
-        """To NumPy, in double precision."""
+        """Convert to a NumPy array in double precision."""
         return np.asarray(values if self.in_main_memory else values.double().cpu().numpy(), dtype=np.float64)
 
     def is_single(self, values: Any) -> bool:
@@ -87,12 +87,12 @@ class Arrays:
         return bool(values.dtype == self.xp.float32)
 
     def cast(self, values: Any, single: bool) -> Any:
-        """In single or double precision; the same array where it is so already."""
+        """Convert to single or double precision, without a copy if possible."""
         dtype = self.xp.float32 if single else self.xp.float64
         return values.astype(dtype, copy=False) if self.in_main_memory else values.to(dtype)
 
     def contiguous(self, values: Any) -> Any:
-        """In order of memory, as fast products need them."""
+        """Return a contiguous array, for fast products."""
         return np.ascontiguousarray(values) if self.in_main_memory else values.contiguous()
 
     def diagonals(self, V: Any) -> Any:
@@ -128,7 +128,7 @@ class Arrays:
         return int(self.xp.linalg.cholesky_ex(shifted)[1]) == 0
 
     def leading_eigenvectors(self, S: Any, count: int) -> Any:
-        """About the first eigenvectors (n, count), in columns, of a positive semi-definite S (n, n)."""
+        """Return approximate leading eigenvectors (n, count) of a positive semi-definite S (n, n)."""
         start = np.random.default_rng(0).normal(size=(len(S), count))
         V = self.cast(self.array(start), self.is_single(S))
         for _ in range(SUBSPACE_STEPS):
@@ -137,7 +137,7 @@ class Arrays:
 
     @contextmanager
     def rough_products(self) -> Iterator[None]:
-        """A context in which products in single precision may be rounded more coarsely, where that is faster."""
+        """Context in which products in single precision may use TF32, which is faster."""
         if self.in_main_memory:
             yield
             return
@@ -149,7 +149,7 @@ class Arrays:
             products.allow_tf32 = before
 
     def columns(self, n_rows: int, n_kernels: int) -> int:
-        """How many columns to work on together."""
+        """Return the number of columns per block."""
         if self.device is None or not self.device.startswith("cuda"):
             return PANEL_COLUMNS
         cuda = self.xp.cuda
@@ -158,7 +158,7 @@ class Arrays:
 
 
 def arrays_on(device: str | None) -> Arrays:
-    """Where arrays are for a device: None is main memory, any other name a device of torch, which must be there."""
+    """Return the arrays of a device (None: main memory); raise if torch cannot use the device."""
     try:
         arrays = Arrays(device)
         version = arrays.xp.__version__
@@ -180,9 +180,9 @@ def in_blocks(
     each: Any = map,
     release: Callable[[], object] = tuple,
 ) -> list[Result]:
-    """What `work` makes of each run of `size` columns out of `count`; fewer at one time where memory is short.
+    """Apply `work` to blocks of `size` out of `count` columns; use smaller blocks if memory is short.
 
-    `release` gives back memory of the caller before that.
+    `release` frees memory of the caller before a retry.
     """
     while True:
         try:
@@ -227,7 +227,7 @@ class SharedOperator:
         return self.arrays.xp.stack([values[rows][:, columns] for values in self.values])
 
     def take(self, rows: np.ndarray) -> SharedOperator:
-        """The operator of some of the rows."""
+        """Return the operator of some of the rows."""
         return SharedOperator(self.arrays, self.entries(rows, rows))
 
     def matrix(self, k: int, single: bool = False) -> Any:

@@ -61,12 +61,12 @@ class RowKernels:
         return evaluate([self.kernels[k] for k in active], self.X[i], self.X[j])
 
     def blocks(self, rows: np.ndarray, columns: int, n_kernels: int) -> Iterator[slice]:
-        """Slices of `rows` whose values against so many columns fit into a block."""
+        """Return slices of `rows` whose values with this many columns fit into a block."""
         size = max(1, BLOCK_BYTES // (8 * max(columns * n_kernels, 1)))
         return (slice(start, start + size) for start in range(0, len(rows), size))
 
     def scaling(self, rows: np.ndarray, weight: np.ndarray, normalize: str | None) -> Scaling:
-        """The scaling that the Grams of these rows would be given."""
+        """Return the scaling fitted on the Grams of these rows."""
         diagonal = self.diagonals(rows)
         if normalize != "center":
             return fit_diagonal_scaling(normalize, diagonal, weight, self.names)
@@ -100,7 +100,7 @@ class RowKernels:
         return self.kernels is not None and all(kernel.function.known_psd for kernel in self.kernels)
 
     def check(self, rows: np.ndarray) -> None:
-        """Refuse kernels that are not known to be positive semi-definite and are not, on these rows."""
+        """Raise if a kernel is not positive semi-definite on these rows."""
         for k, name in enumerate(self.names):
             if self.kernels is None or not self.kernels[k].function.known_psd:
                 gram = self.cross(rows, rows, np.array([k]))[0]
@@ -108,7 +108,7 @@ class RowKernels:
                     check_gram(name, gram, known_psd=False)
 
     def check_present(self, rows: np.ndarray) -> None:
-        """Refuse a kernel that is zero on all of these rows, or overflows (where it does, k(x, x) does)."""
+        """Raise if a kernel is zero on all of these rows or overflows."""
         present = np.zeros(self.n_kernels, dtype=bool)
         for part in self.blocks(rows, 1, self.n_kernels):
             own = self.diagonals(rows[part])
@@ -119,7 +119,7 @@ class RowKernels:
             raise ValueError(f"kernel {self.names[int(np.argmin(present))]!r} is zero on all training rows")
 
 
-# What a low-rank factor may leave of the Gram, relative to its mean diagonal.
+# Maximum error of a low-rank factor, relative to the mean diagonal.
 _RESIDUAL = 1e-12
 # Columns that are allocated for a factor at first.
 FIRST_RANK = 64
@@ -141,7 +141,7 @@ class Features:
 
 
 def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], max_rank: int) -> Features | None:
-    """Factor a Gram from the columns it takes, `max_rank` at most: a linear kernel on d features takes d."""
+    """Factor a Gram matrix from at most `max_rank` of its columns; return None if it needs more."""
     left, floor = diagonal.copy(), _RESIDUAL * diagonal.mean()
     factor = np.empty((min(max_rank, FIRST_RANK), len(diagonal)))
     pivots: list[int] = []
@@ -160,7 +160,7 @@ def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], 
 
 
 def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
-    """Whether all Gram matrices have to be there at once: they are given, or are centred."""
+    """Return True if all Gram matrices are needed at once: precomputed or centred kernels."""
     return kernels is None or normalize == "center"
 
 
@@ -308,6 +308,6 @@ def _cross(stack: np.ndarray, scaling: Scaling, queries: np.ndarray, rows: np.nd
 
 
 def _runs(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Consecutive positions, as many for each task as it has rows."""
+    """Return consecutive positions for the rows of each task."""
     ends = np.cumsum([len(part) for part in parts])
     return [np.arange(end - len(part), end) for end, part in zip(ends, parts, strict=True)]

@@ -147,7 +147,7 @@ class GramOnDemand:
         return len(self.points)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """The matrix written out, for machines that need all of its entries."""
+        """Return the dense matrix, for machines that need all of its entries."""
         dense = self.block(np.arange(len(self)))
         return dense if dtype is None else dense.astype(dtype)
 

@@ -19,14 +19,14 @@ HessianFunction = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Machine:
-    """The data of one kernel machine, its Gram matrix aside.
+    """The data of one kernel machine, without its Gram matrix.
 
     Parameters
     ----------
     y : (n, m) array
         Coded targets: -1 and +1 for classification (one column for each one-vs-rest problem), reals for regression.
     C : (n, m) array
-        Cost of each row in each output, not negative. A row with zero cost takes no part: its ``a`` is zero.
+        Non-negative cost of each row in each output. A row with zero cost is ignored: its ``a`` is zero.
     groups : (n,) array of intp
         The intercept of each row, 0 to ``n_groups - 1``.
     n_groups : int
@@ -46,7 +46,7 @@ class DualSolution:
     Parameters
     ----------
     a : (n, m) array
-        Signed dual variables: inside their box exactly, every group's sum zero to rounding.
+        Signed dual variables: exactly inside their box, with zero sum over each group up to rounding.
     intercept : (n_groups, m) array
         The intercepts that minimise the primal at this ``a``.
     lin : float
@@ -70,7 +70,7 @@ class DualSolution:
 
     @property
     def gap(self) -> float:
-        """Distance of the two bounds; never negative but for rounding."""
+        """Distance of the two bounds; non-negative up to rounding."""
         return self.primal - self.dual
 
 
@@ -101,9 +101,9 @@ class Learner:
             Symmetric, positive semi-definite.
         machine : Machine
         a0 : (n, m) array, optional
-            Where to start; it need not be feasible.
+            Starting point; it need not be feasible.
         tol : float
-            The gap is at most ``tol`` times the primal value, unless rounding forbids.
+            The gap is at most ``tol`` times the primal value, up to rounding.
         """
         raise NotImplementedError
 
@@ -192,7 +192,7 @@ class BoxLearner(Learner):
 _ROUNDING = 1e-9
 # The Gram of the free rows may be singular. This fraction of its mean diagonal is added to its diagonal.
 _JITTER = 1e-8
-# Free rows are few if they are at most this part of all: their Gram is then kept for each machine.
+# The Gram of the free rows is kept for each machine if they are at most 1/_FEW of all rows.
 _FEW = 8
 
 
@@ -320,9 +320,9 @@ def _ridge_hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], i
 
 
 class Groups:
-    """Rows with an intercept in common, by its number (n,) from 0 to count - 1: what their indicators Z (n, count) do.
+    """Groups of rows that share an intercept: labels (n,) from 0 to count - 1, with indicators Z (n, count).
 
-    Without intercepts the count is 0, and the labels are ignored.
+    Without intercepts, count is 0 and the labels are ignored.
     """
 
     def __init__(self, labels: np.ndarray, count: int) -> None:
@@ -346,7 +346,7 @@ class Groups:
         return values[self.labels] if self.count else np.zeros((len(self.labels), values.shape[1]))
 
     def balance(self, V: np.ndarray) -> np.ndarray:
-        """V (n, m) less the mean of each group."""
+        """Subtract the mean of each group from V (n, m)."""
         return V - self.spread(self.sums(V) / np.maximum(self.sizes, 1)[:, None]) if self.count else V
 
 
@@ -366,14 +366,14 @@ class Bordered:
             try:
                 self._system: _Structured | _Dense = _Structured(gram, self.root, groups)
                 return
-            except LinAlgError:  # it is not accurate enough for entries as large as these
+            except LinAlgError:  # not accurate enough for such large entries
                 pass
         self._system = _Dense(np.asarray(gram), self.root, groups)
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """a (n, m) for right-hand sides r (n, m)."""
         a = self.root * self._system.solve(self.root * r)
-        # What rounding left of the sums is spread evenly: twice, for the last bit.
+        # Remove rounding errors of the sums; twice, for the last bit.
         return self.groups.balance(self.groups.balance(a))
 
     def energy(self, R: np.ndarray) -> np.ndarray:
@@ -400,9 +400,9 @@ class _Dense:
 
 
 class _Structured:
-    """The same by the Gram's own solver, which projects each block of consecutive rows.
+    """The projected system, solved by the Gram's own solver, which projects each block of consecutive rows.
 
-    Groups with rows of several blocks (tasks that borrow their intercept) are eliminated afterwards.
+    Groups with rows in several blocks (tasks that use the intercept of another task) are eliminated afterwards.
     """
 
     def __init__(self, gram: Any, root: np.ndarray, groups: Groups) -> None:

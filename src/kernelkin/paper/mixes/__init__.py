@@ -1,4 +1,4 @@
-"""Kernel weights and strength for each task of wide data, chosen by held-out errors."""
+"""Choose kernel weights and strength for each task of wide data by held-out errors."""
 
 from .search import STRENGTHS, TaskMixes, TaskMixFit, TaskMixPlan, choose_mixes
 

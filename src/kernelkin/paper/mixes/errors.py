@@ -102,12 +102,12 @@ class TaskTargets:
         return sum(float(mix[k]) * self.operator.matrix(k) for k in np.flatnonzero(mix).tolist())
 
     def side_by_side(self, work: Callable[[slice], Result], n_tasks: int, n_arrays: int) -> np.ndarray:
-        """What `work` makes of runs of columns; fewer at one time where memory does not suffice for `n_arrays`."""
+        """Apply `work` to blocks of columns; `n_arrays` is the number of arrays per column."""
         size = self.arrays.columns(self.operator.n_rows, n_arrays)
         return np.concatenate(in_blocks(self.arrays, n_tasks, size, work), axis=-1)
 
     def table(self, rows: list[Any]) -> np.ndarray:
-        """Arrays where the operator is -> one of NumPy."""
+        """Stack arrays of the operator's device into a NumPy array."""
         return self.arrays.numpy(self.arrays.xp.stack(rows))
 
 
@@ -183,7 +183,7 @@ class CompleteTargets(TaskTargets):
         return self.table(forms)
 
     def _columns(self, work: Callable[[Any], np.ndarray], members: np.ndarray | None = None) -> np.ndarray:
-        """What `work` makes of the columns of Y, or of those of some tasks."""
+        """Apply `work` to the columns of Y, or to those of some tasks."""
         every = np.arange(self.Y.shape[1]) if members is None else members
 
         def some(where: slice) -> np.ndarray:
@@ -201,9 +201,9 @@ class MaskedTargets(TaskTargets):
     """Targets of which labels are missing: errors are out-of-fold errors, by conjugate gradients."""
 
     def with_useful_strengths(self) -> MaskedTargets:
-        """The same with the strengths that suit tasks at an even mix, and some more on either side.
+        """Return the targets with only the useful strengths: those best for tasks at equal weights, and neighbours.
 
-        Large strengths take many iterations, and are tried only where smaller ones are not enough.
+        Large strengths need many iterations and are only tried if smaller ones are not enough.
         """
         plain = self.decompose(np.full(self.operator.n_kernels, 1.0 / self.operator.n_kernels))
         every, count = self.strengths, int((self.strengths <= _FIRST_LIMIT).sum())

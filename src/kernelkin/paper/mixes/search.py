@@ -57,7 +57,7 @@ class TaskMixFit:
     device: str | None = None
 
     def plan(self, data: TaskData) -> TaskMixPlan:
-        """Apply to data; refuse what errors of each task are not computed for."""
+        """Validate the data and return the plan."""
         if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
         elif data.form != "wide":
@@ -65,7 +65,7 @@ class TaskMixFit:
         else:
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
-            raise ValueError(f"per_task=True: weights are chosen by held-out errors of each task, which need {lacking}")
+            raise ValueError(f"per_task=True chooses weights by held-out errors of each task, which needs {lacking}")
         fit = Fit(penalty=lambda shape: FixedWeights(np.full(shape[:2], 1.0 / shape.n_kernels)), **vars(self))
         return TaskMixPlan(self, fit.plan(data))
 
@@ -270,6 +270,6 @@ def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -
         size = arrays.columns(kept.operator.n_rows, kept.operator.n_kernels)
         gain, variance, count = np.concatenate(in_blocks(arrays, len(members), size, compare), axis=1)
         gains[members], errors[members] = gain, np.sqrt(variance / np.maximum(count, 1.0))
-    # Few labels held out say nothing of their own.
+    # Tasks with very few held-out labels get no gain of their own.
     few = n_held < _FEWEST_HELD
     return np.where(few, 0.0, gains), np.where(few, errors.max(initial=0.0), errors)

@@ -1,4 +1,4 @@
-"""The problems that models pose: each evaluates a point and bounds the optimum from both sides, outside any solver."""
+"""Optimisation problems of the models: they evaluate a point and compute bounds on the optimum."""
 
 from .blocks import MachineBlocks
 from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines

@@ -36,7 +36,7 @@ class BlockDuals:
 
     @property
     def variables(self) -> None:
-        """None: every block starts from its own last solution."""
+        """Return None: every block starts from its own last solution."""
 
     def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> BlockDuals:
         """The same: solutions are restored once they are gathered."""
@@ -73,7 +73,7 @@ class TaskBlock:
         self._last: tuple[np.ndarray, MachineDuals] | None = None
 
     def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
-        """Return the Gram matrices, how they were scaled, and what there is of the kernels; see `check_kernels`."""
+        """Return the Gram matrices, their scaling, and which kernels are not zero; see `check_kernels`."""
         built = self._built
         if built is None:
             raw = raw_grams(self.data, self.kernels, self.normalize)
@@ -85,7 +85,7 @@ class TaskBlock:
         return built
 
     def found_kernels(self) -> np.ndarray:
-        """Return what there is of each kernel (2, K); see `check_kernels`."""
+        """Return which kernels are not zero (2, K); see `check_kernels`."""
         return self.grams()[2]
 
     def solve(self, B: np.ndarray, tol: float, curved: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -108,7 +108,7 @@ class TaskBlock:
         return duals, grams.quadratic_forms(duals.variables, range(len(duals))), bank
 
     def __sizeof__(self) -> int:
-        """Bytes, by which a scheduler judges where work is cheapest and a worker what it can hold."""
+        """Return the size in bytes, for the scheduler and workers of Dask."""
         size = self.data.X.nbytes + sum(4 * y.nbytes + 1000 for y in self.data.y)
         if self._built is not None:
             size += sum(stack.values.nbytes for stack in self._built[0].stacks)
@@ -185,7 +185,7 @@ class MachineBlocks:
         return SolvedMachines(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
 
     def solutions(self, B: np.ndarray, tol: float) -> tuple[SolvedMachines, KernelBank]:
-        """Bring the solutions at B (K, T) here, and how kernels are scaled."""
+        """Fetch the solutions at B (K, T) and the scaling of kernels."""
         found = self.held.call(TaskBlock.solutions, [(B[:, at], tol) for at in self.positions])
         duals = MachineDuals(dual for own, _, _ in found for dual in own)
         banks = [bank for _, _, bank in found]

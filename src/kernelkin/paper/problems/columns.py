@@ -65,7 +65,7 @@ class Block:
         return self.mask / self.arrays.xp.where(self.mask > 0, self.cost, self.mask + 1.0)
 
     def take(self, kept: Any) -> Block:
-        """Some of the columns."""
+        """Return some of the columns."""
         mask = None if self.mask is None else self.mask[:, kept]
         return replace(self, b=self.b[:, kept], y=self.y[:, kept], cost=self.cost[:, kept], mask=mask)
 
@@ -221,7 +221,7 @@ class BlockSolution:
         self.residual = block.project(residual - block.ridge * a)
 
     def hessian(self, block: Block) -> Any:
-        """About the Hessians (o, K, K) of the columns' values in kernel weights, by what the preconditioner inverts."""
+        """Return approximate Hessians (o, K, K) in the kernel weights, from the preconditioner."""
         arrays, rough = block.arrays, block.in_single_precision()
         parts = [block.operator.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
         turned = arrays.xp.stack([part for part, _ in parts])
@@ -294,6 +294,6 @@ def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any
 
 
 def ratio(arrays: Arrays, above: Any, below: Any) -> Any:
-    """above/below; zero where there is nothing to divide by: a column that is solved to rounding."""
+    """Return above/below; zero if `below` is zero."""
     positive = below > 0
     return arrays.xp.where(positive, above / arrays.xp.where(positive, below, below * 0.0 + 1.0), 0.0 * above)

@@ -276,7 +276,7 @@ class Units:
         )
 
     def restore_iterate(self, iterate: Iterate) -> Iterate:
-        """What a callback receives, in the user's units."""
+        """Return an iterate in the user's units."""
         value: dict[str, Any] = {
             name: math.ldexp(getattr(iterate, name), self.target + self.dual)
             for name in ("objective", "primal", "bound")

@@ -1,4 +1,4 @@
-"""The machines of wide data as columns over shared rows, and their solutions, in blocks that fit into memory."""
+"""The machines of wide data as columns over shared rows, solved in blocks that fit into memory."""
 
 from __future__ import annotations
 

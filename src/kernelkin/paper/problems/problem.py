@@ -87,7 +87,7 @@ class AnyProblem:
     learner: Learner
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
-        """Bound the objective and the optimum by machines that were solved at B."""
+        """Return bounds on the objective and the optimum, from machines solved at B."""
         raise NotImplementedError
 
     def relation(self, B: np.ndarray) -> Relation:
@@ -148,7 +148,7 @@ class Problem(AnyProblem):
     name: ClassVar[str] = "penalised"
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
-        """Bound F(B) and the optimum by machines that were solved at B (K, J)."""
+        """Return bounds on F(B) and on the optimum, from machines solved at B (K, J)."""
         R = self.penalty.value(B)
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
@@ -446,7 +446,7 @@ class SpectralProblem(AnyProblem):
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at the metric of B = D (r, r)."""
-        # The machines' norms are tr(W' inv(A) W); a trace above one, be it by rounding, has to be paid for.
+        # The norms of machines are tr(W' inv(A) W); a trace above one, even by rounding, must be penalised.
         excess = max(float(np.trace(B)) - 1.0, 0.0)
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
         return Evaluation.of(B, solved, solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding)

@@ -1,4 +1,4 @@
-"""Ways to minimise a problem: `solve` runs any of them and returns one `Solution`."""
+"""Solvers: `solve` runs any of them and returns a `Solution`."""
 
 from .alternating import Alternating
 from .descents import SimplexDescent, SpectralAlternation, SpectralDescent, StochasticApproximation

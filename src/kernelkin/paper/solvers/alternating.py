@@ -191,7 +191,7 @@ class Alternating(Solver):
         penalty, mu = problem.penalty, problem.mu
         assert isinstance(penalty, RelationPenalty)
         if penalty.evenness > 0:
-            raise ValueError("solver='alternating' is for unrelated kernels; use solver='joint' with evenness")
+            raise ValueError("solver='alternating' does not support evenness; use solver='joint'")
         certificate.accuracy = 0.01 * certificate.tol
         K, J = problem.grams.n_kernels, problem.grams.n_components
         B = np.ones((K, J)) / K if start is None else start

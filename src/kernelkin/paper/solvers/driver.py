@@ -19,11 +19,11 @@ from ..problems.problem import AnyProblem, Evaluation, Problem, relative_gap
 
 
 class Status(Enum):
-    """How a run ended, with advice."""
+    """Reason why a run ended, with advice."""
 
     CONVERGED = "the relative duality gap is below tol"
-    STATIONARY = "the kernel weights no longer change; solver='joint' can close the rest of the gap"
-    STALLED = "no further progress within the rounding of the machines; loosen tol, or give X as float64"
+    STATIONARY = "the kernel weights no longer change; use solver='joint' to reduce the gap further"
+    STALLED = "no further progress because of rounding errors; loosen tol, or pass X as float64"
     MAX_ITER = "stopped at max_iter; raise max_iter or loosen tol"
     STOPPED = "stopped by the callback"
 
@@ -47,7 +47,7 @@ class Certificate:
         self.primal, self.bound, self.relative_gap = np.inf, -np.inf, np.inf
 
     def closes(self, evaluation: Evaluation) -> bool:
-        """Whether the gap is closed once this evaluation is counted."""
+        """Return True if the gap is closed with this evaluation."""
         return relative_gap(min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)) <= self.tol
 
     def add(self, evaluation: Evaluation) -> None:
@@ -58,7 +58,7 @@ class Certificate:
         self.accuracy = min(self.accuracy, 0.1 * max(self.relative_gap, self.tol))
 
     def sharpen(self) -> bool:
-        """Ask for more accurate machines; False where they are as accurate as they can usefully be."""
+        """Request more accurate machines; return False if they cannot be more accurate."""
         self.accuracy *= 0.1
         return self.accuracy >= 1e-12
 
@@ -119,7 +119,7 @@ class Solver:
 
     @classmethod
     def can_solve(cls, problem: AnyProblem) -> bool:
-        """Whether this class of solvers is for a problem."""
+        """Return True if this solver supports the problem."""
         if not isinstance(problem, cls.problems):
             return False
         penalty = getattr(problem, "penalty", None)
@@ -330,7 +330,7 @@ def solve(
         except StopIteration as end:
             status = end.value
             break
-    assert best is not None, "a solver evaluates something before it ends"
+    assert best is not None, "a solver must evaluate at least one point"
     values = {name.name: getattr(best, name.name) for name in fields(best)}
     solution = Solution(
         **values | {"bound": certificate.bound, "curvature": None},
@@ -342,7 +342,7 @@ def solve(
 
 
 def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Units | None) -> bool:
-    """Print an iterate in the user's units and pass it to the callback; return whether that wants to stop."""
+    """Print an iterate in the user's units and call the callback; return True if it requests to stop."""
     shown = replace(iterate, B=iterate.B.copy()) if units is None else units.restore_iterate(iterate)
     if verbose:
         print(
@@ -351,7 +351,7 @@ def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Unit
             flush=True,
         )
     answer = None if callback is None else callback(shown)
-    # Comparisons with numbers of NumPy give its own True; other things that callbacks return mean nothing.
+    # Accept Python's and NumPy's True; ignore other return values.
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 

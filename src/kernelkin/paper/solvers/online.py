@@ -450,7 +450,7 @@ class Codes:
 
 
 class Stream:
-    """Learns from the rows of a stream as they come; the pieces they come in do not matter.
+    """Learn from the rows of a stream; the result does not depend on how the stream is divided into pieces.
 
     The kernels are fitted on the first rows. `run` and `storage` are options of its `OnlineRun` and its `Reservoirs`;
     `seed` is that of the draws, and of all else that is random about a fit on these rows.
@@ -495,11 +495,11 @@ class Stream:
         """Return the rows in the reservoirs of a stream that has begun."""
         classes = None if self.classes is None else self.classes.labels
         if self.reservoirs is None:
-            raise ValueError("this stream has not begun: its kernels are not fitted yet")
+            raise ValueError("this stream has too few rows: its kernels are not fitted yet")
         return self.reservoirs.data(self.tasks.labels, classes)
 
     def _learn(self) -> None:
-        """Learn from the pieces that wait; the first of them fit the kernels."""
+        """Learn from the waiting pieces; the first pieces fit the kernels."""
         if self.reservoirs is None or self.run is None:
             X = np.concatenate([piece.X for piece in self.waiting])[:START_ROWS]
             kernels = fit_kernels(self.kernels, X, self.waiting[0].feature_names)

@@ -11,17 +11,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 150,
-    "lines": 32_400,
-    "dataclasses": 110,
-    "public names": 30,
-    "import chain": 31,
-    "MK-MTRL, functions": 222,
-    "MK-MTRL, files": 33,
-    "Kin, functions": 350,
-    "Kin, files": 45,
-    "kernelkin fit, functions": 550,
-    "kernelkin fit, files": 75,
+    "files": 147,
+    "lines": 31_800,
+    "dataclasses": 105,
+    "public names": 27,
+    "import chain": 20,
+    "MK-MTRL, functions": 191,
+    "MK-MTRL, files": 28,
+    "Kin, functions": 157,
+    "Kin, files": 23,
+    "kernelkin fit, functions": 488,
+    "kernelkin fit, files": 56,
 }
 
 # Data flow from the first line to the last: a module imports modules of lines above its own, and of its own package.

@@ -46,8 +46,8 @@ class BlockDuals:
 class TaskBlock:
     """Machines of some tasks in standard units, and what their Gram matrices are made from.
 
-    A pickle has no Gram matrices and no solutions: a block that moves, or comes back from a disk, builds the former
-    anew and solves its machines from scratch.
+    Pickles contain no Gram matrices and no solutions: a block that is moved computes its Gram matrices again and solves
+    its machines from scratch.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class TaskBlock:
     def solutions(self, B: np.ndarray, tol: float) -> tuple[MachineDuals, np.ndarray, KernelBank]:
         """Return the solutions at B (K, t), their Q, and how kernels are scaled.
 
-        Machines are solved again unless B is where they were solved last.
+        Machines are solved again unless B is the last B.
         """
         grams, bank, _ = self.grams()
         if self._last is None or not np.array_equal(self._last[0], B):
@@ -198,7 +198,7 @@ class MachineBlocks:
 def keeps_grams(engine: Dask, sizes: np.ndarray) -> bool:
     """Return whether Gram matrices of these sizes (T,) in bytes stay in the memory of workers.
 
-    Raises GramMemoryError where a worker has not enough for the largest task.
+    Raises GramMemoryError if a worker has too little memory for the largest task.
     """
     limits = engine.worker_memory()
     if limits and _WORKING_STACKS * int(sizes.max()) > min(limits):

@@ -73,8 +73,8 @@ class AnyProblem:
     """A convex problem on kernel machines, evaluated outside any solver.
 
     The `primal` of an evaluation is a true upper bound on the optimum (from each machine's primal value at the solution
-    found, not its dual value), its `bound` a true lower bound, however roughly the machines were solved, and both leave
-    margin for rounding. So the gap of the two is honest whatever a solver does.
+    found, not its dual value), its `bound` a true lower bound, even if the machines were not solved accurately. Both
+    include a margin for rounding. So the gap is valid for every solver.
 
     Attributes
     ----------
@@ -119,9 +119,9 @@ class AnyProblem:
         return replace(evaluation, curvature=solved.curvature())
 
     def in_standard_units(self) -> tuple[Self, Units]:
-        """The problem rescaled to order one, and the units that lead back.
+        """Return the problem rescaled to order one, and its units.
 
-        Raises ValueError where strengths, costs and the spread of the targets are out of all proportion.
+        Raises ValueError if mu, C and the standard deviation of the targets differ by too many orders of magnitude.
         """
         units = Units.of(self.machines, self.learner, weights=False)
         machines, learner = units.rescale(self.machines, self.learner)
@@ -156,7 +156,7 @@ class Problem(AnyProblem):
         return Evaluation.of(B, solved, solved.upper + cost, bound, R)
 
     def rescale(self, evaluation: Evaluation, s: float) -> Evaluation:
-        """The evaluation of the same functions at s B, for s >= 1: no machine is solved.
+        """Return the evaluation of the same functions at s B, for s >= 1, without solving machines.
 
         With a homogeneous learner, dual variables a/s on Grams s G are the same functions, and stay in their box.
         """
@@ -228,7 +228,7 @@ def function_sizes(B: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WorstTaskProblem(AnyProblem):
-    """The problem of MKL-SA: one kernel mix for all tasks, best for the worst of them.
+    """The problem of MKL-SA: one vector of kernel weights for all tasks that is best for the worst task.
 
         min over gamma on the simplex, max over lambda on the simplex:   sum_t lambda_t L_t(gamma)
 

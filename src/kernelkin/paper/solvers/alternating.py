@@ -1,7 +1,7 @@
-"""The paper's Algorithm 1: machines and kernel weights in turn for a fixed relationship, then the relationship.
+"""Algorithm 1 of the paper: alternate machines and kernel weights for a fixed relationship, then update it.
 
-Kept as written, for comparison; what the program of the paper's authors does besides is in the experiments. With
-Newton or FISTA steps the objective never rises; the duality gap bounds how far the end is from the optimum.
+It is implemented as published, for comparison. With Newton or FISTA steps the objective never increases, and the
+duality gap bounds the distance of the result from the optimum.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NOTHING = 1e-100
 
 
 def row_objective(B: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float) -> np.ndarray:
-    """The value (K,) of each kernel's problem."""
+    """Return the objective (K,) of each kernel."""
     return 0.5 * (W / B).sum(axis=1) + 0.5 * mu * np.einsum("kt,ts,ks->k", B, P, B)
 
 
 def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
-    """The minimiser, by damped Newton steps on all rows at once: no row's objective ever rises.
+    """Minimise by damped Newton steps on all rows together; the objective of a row never increases.
 
-    A row is left alone once a step promises nothing, or brings nothing: what is left of it is then rounding.
+    A row is finished when a step gives no improvement beyond rounding.
     """
     W, B = _norms(B, Q)
     if W.max() < _NOTHING:
@@ -57,7 +57,7 @@ def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, 
 def _line_search(
     B: np.ndarray, step: np.ndarray, decrement: np.ndarray, value: np.ndarray, W: np.ndarray, P: np.ndarray, mu: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Halve each row's step until it stays inside B > 0 and lowers the row's objective enough."""
+    """Halve the step of each row until B > 0 and the objective of the row decreases enough."""
     with np.errstate(divide="ignore"):
         longest = np.where(step < 0, -0.95 * B / np.where(step < 0, step, 1.0), np.inf).min(axis=1)
     length = np.minimum(1.0, longest)
@@ -72,7 +72,7 @@ def _line_search(
 
 
 def fista_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, mu: float) -> np.ndarray:
-    """The minimiser, by accelerated proximal steps that start anew whenever the objective would rise."""
+    """Minimise by accelerated proximal steps, with a restart whenever the objective would increase."""
     W, B = _norms(B, Q)
     if W.max() < _NOTHING:
         return np.zeros_like(B)
@@ -124,7 +124,7 @@ def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndar
         return direction
     pull = 0.5 * (W[used] / direction[used]).sum()
     length, old = (np.einsum("kt,ts,ks->", X, P, X) for X in (direction, B))
-    # The projection may take every weight that a function uses; then there is no best length but zero, a dead end.
+    # If the projection removes all weights in use, the optimal length would be zero; keep the old length instead.
     scale = np.cbrt(pull / (mu * length)) if pull > 0 else np.sqrt(old / length)
     return scale * direction
 
@@ -187,7 +187,7 @@ class Alternating(Solver):
             )
 
     def run(self, problem: Problem, start: np.ndarray | None, certificate: Certificate) -> Run:
-        """From given weights, or equal ones at a scale that suits mu, and the prior for Omega."""
+        """Start from given weights, or from equal weights with a scale suitable for mu, and from the prior."""
         penalty, mu = problem.penalty, problem.mu
         assert isinstance(penalty, RelationPenalty)
         if penalty.evenness > 0:

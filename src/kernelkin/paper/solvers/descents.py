@@ -26,18 +26,18 @@ _TRIALS = 5
 
 
 def mirror_step(weights: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """weights (K,) on the simplex -> weights exp(exponents), back on the simplex: a step of entropic mirror descent."""
+    """Take a step of entropic mirror descent: weights exp(exponents), normalised to the simplex."""
     moved = weights * np.exp(exponents - exponents.max())
     return moved / moved.sum()
 
 
 def uniform(size: int) -> np.ndarray:
-    """The middle of the simplex."""
+    """Return equal weights of sum one."""
     return np.full(size, 1.0 / size)
 
 
 class Place:
-    """A gamma (K,) with the lambda (K, T) that suits it: bounds on its value, and N (K,)."""
+    """A gamma (K,) with its lambda (K, T), bounds on its value, and N (K,)."""
 
     def __init__(self, problem: MixedNormProblem, gamma: np.ndarray, evaluation: Evaluation) -> None:
         self.gamma, self.shares = gamma, problem.norm.shares(evaluation.Q)
@@ -75,7 +75,7 @@ class SimplexDescent(Solver):
         K, T = problem.grams.n_kernels, problem.grams.n_components
 
         def settle(gamma: np.ndarray, shares: np.ndarray) -> Any:
-            """Solve the machines at gamma until lambda suits it."""
+            """Alternate machines and lambda at gamma until lambda is nearly optimal."""
             while True:
                 place = Place(problem, gamma, (yield Point(gamma[:, np.newaxis] / shares)))
                 enough = _SETTLED * certificate.relative_gap * abs(place.value)
@@ -94,7 +94,7 @@ class SimplexDescent(Solver):
                 else:
                     length = _PUBLISHED
             best = yield from self._descend(best, settle)
-            # In any case: a kernel that the descent dropped comes back.
+            # A mirror step is always taken, so that kernels dropped by the descent can return.
             best = yield from settle(best.mirrored(_PUBLISHED), best.shares)
             steps, length = self.mirror_steps - 1, 2.0 * _PUBLISHED
 
@@ -116,7 +116,7 @@ class SimplexDescent(Solver):
 
 
 class MirrorAverage:
-    """A point of the simplex that climbs along slopes, its step set by those seen so far, and its weighted average."""
+    """Mirror ascent on the simplex with a step size adapted to past gradients, and its weighted average."""
 
     def __init__(self, size: int) -> None:
         self.value, self.mean, self.squares, self.count = uniform(size), uniform(size), 0.0, 0
@@ -127,16 +127,16 @@ class MirrorAverage:
         self.squares += float(np.abs(slope).max()) ** 2
         if self.squares > 0:
             self.value = mirror_step(self.value, slope * np.sqrt(2 * np.log(len(slope)) / self.squares))
-        # Later rounds count more: the i-th by i.
+        # The i-th round has weight i.
         self.mean = self.mean + 2.0 / (self.count + 2) * (self.value - self.mean)
         self.count += 1
 
 
 @dataclass(frozen=True)
 class StochasticApproximation(Solver):
-    """Rounds of one task each. After 1, 2, 4, ... passes of T rounds all machines are solved and the gap is measured.
+    """Stochastic approximation with one task per round; the gap is computed after 1, 2, 4, ... passes of T rounds.
 
-    An iteration is a pass, which costs what solving all machines once does.
+    An iteration is a pass, which costs as much as solving all machines once.
 
     Parameters
     ----------
@@ -177,10 +177,10 @@ class StochasticApproximation(Solver):
 def gradient_estimates(
     Q: np.ndarray, values: np.ndarray, lam: np.ndarray, t: int, chance: float, q: np.ndarray, value: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients in gamma (K,) and in lambda (T,), estimated from task t, which was drawn with this chance.
+    """Estimate the gradients in gamma (K,) and lambda (T,) from task t, which was drawn with probability `chance`.
 
-    What is known of the tasks that are not drawn is part of the estimates, which stay without bias: only what has
-    changed since is weighed by the chance of the draw.
+    The last known values of other tasks are control variates: only the change of task t is divided by `chance`, so the
+    estimates are unbiased.
     """
     slope, climb = Q @ lam, values.copy()
     slope += lam[t] / chance * (q - Q[:, t])
@@ -203,7 +203,7 @@ def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
 class SpectralAlternation(Solver):
     """Machines for fixed D, then `D = (WW')^(1/2) / tr` for fixed machines. The objective never rises.
 
-    As published. It can stop short of the optimum: a direction of D once small is slow to come back.
+    This is the published algorithm. It can stop before the optimum, because small directions of D grow slowly.
     """
 
     name: ClassVar[str] = "spectral_alternation"
@@ -219,9 +219,9 @@ class SpectralAlternation(Solver):
 
 @dataclass(frozen=True)
 class SpectralDescent(Solver):
-    """L-BFGS on Y with `D = YY' / |Y|^2`, from where a few alternating steps have come.
+    """L-BFGS on Y with `D = YY' / |Y|^2`, after a few alternating steps.
 
-    The machines' value is convex in D, and every D has such a Y, so there is no minimum but the global one.
+    The value of the machines is convex in D, and every D has such a Y, so every minimum is global.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class SpectralDescent(Solver):
         for _ in range(self.steps):
             D = alternate(problem, (yield Point(D)))
         while True:
-            # A direction that rounding has made zero would stay zero.
+            # Directions that are zero because of rounding would stay zero.
             values, vectors = eigh(0.999 * D + 0.001 * np.eye(len(D)) / len(D))
             Y, worth = vectors * np.sqrt(np.maximum(values, 0.0)), 0.0
             descent = descend(Y.ravel(), self.memory)

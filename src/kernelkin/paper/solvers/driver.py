@@ -1,4 +1,4 @@
-"""What all solvers share: the one loop that runs them, what a run returns, and paths of problems that differ in mu."""
+"""The loop that runs solvers, the solution it returns, and paths of problems that differ in mu."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNFINISHED = (Status.MAX_ITER, Status.STALLED, Status.STOPPED)
 
 
 class Certificate:
-    """The best bounds of a run so far, and how accurately the machines are solved next.
+    """The best bounds of a run so far, and the accuracy of the machines in the next evaluation.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a solver wants its problem to be evaluated, and how.
+    """A point at which a solver requests an evaluation, with options.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
-"""The joint solver: Newton steps on the kernel weights, the relationship eliminated, until the duality gap is closed.
+"""The joint solver: Newton steps on the kernel weights, with the relationship eliminated, until the gap is closed.
 
-A step minimises a model of the machines' values plus the penalty itself, which solves no machine; then the machines are
-solved at that minimiser. A penalty that is not smooth names smoother ones to solve first (its `ladder`); where its
-optimum is expected to have rank one, a stage along `B = u v'` closes the gap to rounding. The gap is always that of the
-true problem.
+A step minimises a model of the machines' values plus the penalty, without solving machines. Then the machines are
+solved at this point. If the penalty is not smooth, smoother ones are solved first (its `ladder`). If the optimum is
+expected to have rank one, a stage along `B = u v'` closes the gap up to rounding. The gap is always that of the
+original problem.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class Stage:
     def run(
         self, evaluation: Evaluation, certificate: Certificate, past: list[Evaluation]
     ) -> Generator[Point, Evaluation, Evaluation]:
-        """Take steps from an evaluation at x until the gap that is left is mostly smoothing, or nothing can be gained.
+        """Take steps from an evaluation at x until the remaining gap is mostly due to smoothing, or no step helps.
 
-        `past` are the evaluations that models are made of. Returns the evaluation from which the next stage begins.
+        Models are built from the evaluations in `past`. Returns the evaluation from which the next stage starts.
         """
         x, here = self.x, evaluation
         value, is_done = self._judge(here, certificate)
@@ -203,7 +203,7 @@ _FLAT = 1e-10
 class Model:
     """The machines' values near one evaluation; `hessian` maps D (K, J) to H D (K, J).
 
-    `axis` is 0 where H has a block for each component, and None where it is one block.
+    `axis` is 0 if H has a block for each component, and None if it is one block.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ def model_at(past: Sequence[Evaluation]) -> Model:
 def secant_hessian(S: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
     """v (n,) -> H v (n,), the BFGS matrix of steps S (m, n) and changes Y (m, n) of the gradient along them.
 
-    Pairs between which the function is not curved upwards are left out; None where no other is left.
+    Pairs without positive curvature are left out; returns None if no pair is left.
     """
     sizes = np.sqrt(np.einsum("in,in->i", S, S)) * np.sqrt(np.einsum("in,in->i", Y, Y))
     kept = np.einsum("in,in->i", S, Y) > _FLAT * sizes
@@ -286,10 +286,10 @@ _NOT_CURVED = 1e-10
 
 
 def descend(x: np.ndarray, memory: int = 20, bounded: bool = False, max_trials: int = 60) -> Descent:
-    """Yield points (n,) from x on, receive the value and gradient at each, and return the best where no step helps.
+    """Yield points (n,), starting at x, receive the value and gradient at each, and return the best point at the end.
 
-    `memory` is the number of steps that a direction remembers, `max_trials` that of the points that a line search tries
-    at most; `bounded` variables must not be negative.
+    `memory` is the number of past steps, `max_trials` the maximum number of points in a line search. `bounded`
+    variables must not be negative.
     """
     value, gradient = yield x
     S = Y = np.empty((0, len(x)))

@@ -1,7 +1,7 @@
-"""The paper's Algorithm 2: kernel weights and task relationship from pairs of rows, without Gram or T x T matrices.
+"""Algorithm 2 of the paper: learn kernel weights and relationship from pairs of rows, without Gram or T x T matrices.
 
-What it minimises is no `Problem`. Rounds go in (`Rounds`), a state changes (`OnlineState`), and kernel weights can be
-read at any time. `PairSource` draws rounds from a data set, `Stream` makes them from rows as they come.
+`Rounds` are pairs of rows, which update an `OnlineState`; kernel weights are available at any time. `PairSource` draws
+rounds from a data set, and `Stream` makes them from the rows of a stream.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def block_length(n_features: int, n_kernels: int) -> int:
 
 
 class Rounds(NamedTuple):
-    """Pairs of rows, in the order in which they are learned from.
+    """Pairs of rows, in order.
 
-    The task of each pair (n,); whether the two rows belong together (above zero) or not (below), where the size is the
-    weight of the round (n,); and the kernels at each pair (n, K).
+    The task of each pair (n,); its sign, positive if the two rows belong together, times its weight (n,); and the
+    kernel values of each pair (n, K).
     """
 
     tasks: np.ndarray
@@ -46,10 +46,10 @@ class Rounds(NamedTuple):
 
 
 class OnlineState:
-    """All that an online run needs to go on, O(TK) in size: at first B = 0 and Omega = I/T.
+    """State of an online run, of size O(TK); initially B = 0 and Omega = I/T.
 
-    The module `online_loops` says what the arrays are. A task that joins later has the identity's row of Omega until a
-    refresh finds its weights not zero: until then there is nothing to relate it to others by.
+    The arrays are explained in `online_loops`. A new task is unrelated to others until its weights are not zero at an
+    update of Omega.
     """
 
     def __init__(self, n_kernels: int, n_tasks: int = 0) -> None:
@@ -111,23 +111,23 @@ class OnlineState:
 
 @dataclass(frozen=True)
 class Online:
-    """The paper's Algorithm 2.
+    """Algorithm 2 of the paper.
 
-    As printed (``refresh=1, shrinkage=0, project=False``) it only ever learns about the task of the first mistake:
-    Omega is then zero for all others, and so are their updates. Fewer refreshes or some shrinkage avoid that.
+    As published (``refresh=1, shrinkage=0, project=False``) it learns only about the task of the first mistake: Omega
+    is then zero for all other tasks, and so are their updates. Fewer updates of Omega or some shrinkage avoid this.
 
     Parameters
     ----------
     mu : float
-        What steps are divided by.
+        Steps are divided by mu.
     update : {"perceptron", "hinge"}
         "perceptron" learns from wrong signs, "hinge" also from right ones with b'z below one.
     shrinkage, min_rank : float
         The limits of Omega, as in `RelationPenalty`.
     refresh : int, optional
-        Mistakes between refreshes of Omega; None: as many as there are tasks, and at least 100.
+        Number of mistakes between updates of Omega. None: the number of tasks, but at least 100.
     project : bool
-        Whether weights are kept from being negative; Algorithm 2 as printed does not.
+        Whether negative weights are set to zero; the published algorithm does not do this.
     """
 
     name: ClassVar[str] = "online"

@@ -89,7 +89,7 @@ def test_a_task_too_large_for_the_workers_is_refused_before_any_work(engine):
 def test_workers_of_another_version_are_named(engine):
     try:
         engine.client.run(_set_version, "0.0.1")
-        with pytest.raises(ClusterError, match=r"the worker at tcp://\S+ has version 0.0.1 of kernelkin, and this"):
+        with pytest.raises(ClusterError, match=r"the worker at tcp://\S+ has kernelkin 0.0.1, but this"):
             fit(MKMTRLRegressor(engine=engine))
     finally:
         from kernelkin import __version__

@@ -1,6 +1,7 @@
 """Count the size of the library, and what one fit passes through: `python -m docs.call_path` prints all counts.
 
-`--list` also names the functions that each of the three fits calls, in the order in which they are first called.
+`--list` also names the functions that each of the three fits calls, in the order in which they are first called;
+`--write` writes the counts into CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -150,8 +151,11 @@ FITS = {"MK-MTRL": _mkmtrl, "Kin": _kin, "kernelkin fit": lambda: _command}
 
 
 def main() -> None:
-    for name, figure in counts().items():
+    figures = counts()
+    for name, figure in figures.items():
         print(f"{name:24} {figure:6,}")
+    if "--write" in sys.argv:
+        write_table(figures)
     for name, fit in FITS.items():
         found = called_by(fit)
         if "--list" in sys.argv:
@@ -159,6 +163,15 @@ def main() -> None:
         packages = Counter("/".join(file.split("/")[:-1]) or "." for file, _ in found)
         print(f"\n{name}:", ", ".join(f"{package} {count}" for package, count in packages.most_common()))
     print("\nimport chain:", " -> ".join(import_chain()))
+
+
+def write_table(figures: dict[str, int]) -> None:
+    """Write the figures as a table into CONTRIBUTING.md, between its marks."""
+    page = Path(__file__).parents[1] / "CONTRIBUTING.md"
+    before, _, rest = page.read_text().partition("<!--counts-->")
+    table = "".join(f"| {name} | {figure:,} |\n" for name, figure in figures.items())
+    after = rest.partition("<!--/counts-->")[2]
+    page.write_text(f"{before}<!--counts-->\n\n| | |\n|---|---|\n{table}\n<!--/counts-->{after}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 from kernelkin.cli.main import main
 
@@ -43,7 +44,8 @@ def _run(command: str) -> str:
         return "".join(Path(arguments[-1]).read_text().splitlines(keepends=True)[: int(arguments[1])])
     assert program == "kernelkin", command
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    # Pages show what everybody gets: LightGBM is used where it is installed.
+    with redirect_stdout(out), redirect_stderr(err), patch.dict(sys.modules, {"lightgbm": None}):
         code = main(arguments)
     return out.getvalue() if not code else err.getvalue()
 

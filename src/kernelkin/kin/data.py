@@ -276,9 +276,8 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     if count < 2:
         return folds
     # Tasks are numbered in the order of rows, independent of their names.
-    codes = np.argsort(np.argsort(np.unique(labelled.codes, return_index=True)[1]))[
-        np.unique(labelled.codes, return_inverse=True)[1]
-    ]
+    _, begins, at = np.unique(labelled.codes, return_index=True, return_inverse=True)
+    codes = np.argsort(np.argsort(begins))[at]
     every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
     kinds = np.zeros(N, dtype=np.intp)
     if classification:

@@ -125,8 +125,8 @@ _GRID = Parameter(
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose kernel weights and strength separately for each task, by its held-out errors. Errors of tasks "
-    "with few rows are shrunk towards those of all tasks. Only for the squared loss on wide data; labels may be "
-    "missing (see the guide on large data). This replaces the search over `grid`. `kernel_weights_` are then those "
+    "with few rows are shrunk towards those of all tasks. Only for the squared loss on wide data without missing "
+    "labels (see the guide on large data). This replaces the search over `grid`. `kernel_weights_` are then those "
     "for C = 1; `cv`, `scoring` and the parameters of the penalty (`mu`, `shrinkage` etc.) are not used.",
     ["boolean"],
 )

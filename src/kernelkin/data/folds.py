@@ -70,12 +70,12 @@ class TaskKFold(BaseCrossValidator):
         self.stratify = stratify
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, tasks: Any = None) -> int:
         """Return the number of folds.
 
         Parameters
         ----------
-        X, y, groups : ignored
+        X, y, groups, tasks : ignored
         """
         return self.n_splits
 

@@ -182,7 +182,9 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     verbose: int
     callback: Any
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
+    __metadata_request__fit: ClassVar = {"tasks": True}
+    __metadata_request__score: ClassVar = {"tasks": True}
+    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def make_model(self) -> Any:

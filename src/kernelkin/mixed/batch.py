@@ -118,6 +118,20 @@ def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[st
     return Features(Phi, xp.concatenate(index, axis=2), values if mask is None else values * mask, saved)
 
 
+def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[Any] | None = None) -> Array:
+    """Return the sum (b, n, m) of the terms at pairs of rows; appends values for their gradients to `saved`."""
+    found = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
+    for term in terms:
+        K, kept = term.block(p[term.name], pairs)
+        if K is not None:
+            found += K
+        if saved is not None:
+            saved.append(kept)
+    if pairs.both is not None:
+        found *= pairs.both
+    return found
+
+
 class Batch:
     """Blocks of similar size with their rows, targets z (b, n, r) and weights (b, n), padded to one size.
 
@@ -162,15 +176,8 @@ class Batch:
         """Return V (b, n, n) without noise, values saved for gradients, and the `Features`; None in exact models."""
         if self._evaluated[0] == call.prior:
             return self._evaluated[1]
-        pairs = self._arrays[0]
-        V, saved = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X), []
-        for term in self.terms:
-            K, kept = term.block(call.p[term.name], pairs)
-            if K is not None:
-                V += K
-            saved.append(kept)
-        if pairs.both is not None:
-            V *= pairs.both
+        pairs, saved = self._arrays[0], list[Any]()
+        V = covariance(self.terms, call.p, pairs, saved)
         found = V, saved, features(self.terms, call.p, pairs.A) if self.by_features else None
         if self.keep:
             self._evaluated = call.prior, found
@@ -308,27 +315,25 @@ class Batch:
         """Return means (c, m, r) and variances (c, m) at rows (c, m, d) of some blocks (c,), piece by piece."""
         if not pieces:
             return []
-        inverse = self._factor(call, noise)[0]
-        pairs, Phi = self._arrays[0], self._prior(call)[2]
-        a, A_inverse, beta = (like(each, inverse) for each in (a, A_inverse, beta))
-        found = []
+        pairs, found = self._arrays[0], []
+        a, A_inverse, beta = (like(each, pairs.A.X) for each in (a, A_inverse, beta))
+        terms = [term for term in self.terms if term.name in used]
         for blocks, rows in pieces:
-            blocks, rows = like(blocks, inverse), rows.to(self.device)
-            between = Pairs(rows, pairs.A.take(blocks), 0.0)
-            C = zeros((*rows.X.shape[:2], pairs.A.X.shape[1]), inverse)
-            for term in self.terms:
-                if term.name in used:
-                    K = term.block(call.p[term.name], between)[0]
-                    C = C if K is None else C + K
-            if between.both is not None:
-                C = C * between.both
-            own = C @ inverse[blocks]
-            dense, index, value = (None if x is None else x[blocks] for x in (Phi.dense, Phi.index, Phi.value))
-            here = Features(dense, index, value, [])
-            explained = here.weighted_sums(own, self.n_sparse) if variance else None
-            mean, spread = predict_by_features(self.terms, call.p, used, rows, A_inverse, beta, explained)
-            found.append((mean + C @ a[blocks], spread - (own * C).sum(2) if variance else None))
+            blocks, rows = like(blocks, pairs.A.X), rows.to(self.device)
+            C = covariance(terms, call.p, Pairs(rows, pairs.A.take(blocks), 0.0))
+            linked, explained = self.explained(call, noise, C, blocks) if variance else (None, 0.0)
+            mean, spread = predict_by_features(self.terms, call.p, used, rows, A_inverse, beta, linked)
+            found.append((mean + C @ a[blocks], spread - explained if variance else None))
         return found
+
+    def explained(self, call: Call, noise: Any, C: Array, blocks: Any = slice(None)) -> tuple[Array, Array]:
+        """Return C inv(V + N) Phi (c, m, f) and the diagonals (c, m) of C inv(V + N) C', for C (c, m, n) of blocks."""
+        inverse, Phi = self._factor(call, noise)[0][blocks], self._prior(call)[2]
+        C = like(C, inverse)
+        own = C @ inverse
+        dense, index, value = (None if x is None else x[blocks] for x in (Phi.dense, Phi.index, Phi.value))
+        linked = Features(dense, index, value, []).weighted_sums(own, self.n_sparse)
+        return linked, (own * C).sum(2)
 
 
 def predict_by_features(
@@ -338,8 +343,8 @@ def predict_by_features(
     rows: Rows,
     A_inverse: Array,
     beta: Array,
-    explained: Array | float | None = None,
-) -> tuple[Array, Array | None]:
+    explained: Any = None,
+) -> tuple[Array, Any]:
     """Return means (b, n, r) and variances (b, n) at rows, of features and the prior of everything else.
 
     `explained` is the part (b, n, f) of the features that the block of a row explains; None if no variance is needed.

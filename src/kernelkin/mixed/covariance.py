@@ -236,6 +236,10 @@ class Solved:
         own = [(noise,) for noise in self.noise]
         return self.blocks.join(self.blocks.each("diagonal", self.call, self.A_inverse, own=own))
 
+    def explained(self, each: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return C inv(V + N) Phi (b, m, f) and the diagonals (b, m) of C inv(V + N) C' for C (b, m, n) of batches."""
+        return self.blocks.each("explained", self.call, own=list(zip(self.noise, each, strict=True)))
+
     def gradient(
         self, multiplicity: float, further: tuple[np.ndarray, Array] | None = None
     ) -> tuple[Parameters, float]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from .batch import Parameters
-from .covariance import Blocks, Layout, Prior, Solved, flatten, unflatten
+from .batch import Parameters, covariance, features
+from .covariance import HERE, Blocks, Layout, Prior, Solved, flatten, unflatten
 from .likelihoods import Evaluated, Gaussian, Likelihood
 from .rows import Pairs, Rows
 from .terms import Term
@@ -209,14 +209,23 @@ class MixedModel:
         inner = part.layout.pairs[0]
         rows = Rows(X[None], tuple(g[None] for g in groups))
         pairs = Pairs(rows, inner.B, inner.sharing, tuple(kernel[None] for kernel in given))
-        K, terms = np.zeros((len(X), part.layout.n_rows)), [term for term in self.terms if term.name in used]
-        for term in terms:
-            block = term.block(self.p_[term.name], pairs)[0]
-            K += 0.0 if block is None else block[0]
+        terms = [term for term in self.terms if term.name in used]
+        K = covariance(terms, self.p_, pairs)[0]
         if not variance:
             return K @ solved.a, None
         prior = sum(term.diagonal(self.p_[term.name], rows, inner.sharing)[0] for term in terms)
         return K @ solved.a, np.maximum(prior - ((K @ solved.inverse) * K).sum(1), 0.0)
+
+    def term_features(self, terms: Sequence[Term], rows: Rows) -> np.ndarray:
+        """Return the features (b, q, f) of all terms, zero for terms that were not requested."""
+        Phi = features(self.terms, self.p_, rows, [term.name for term in terms])
+        return Phi.full(sum(term.n_sparse for term in self.terms))
+
+    def bring_here(self) -> None:
+        """Evaluate from now on in this process, in main memory."""
+        self._solved = []
+        for part in self.parts:
+            part.layout, part.held = replace(part.layout, place=HERE), None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_solved": []}

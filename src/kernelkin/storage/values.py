@@ -140,7 +140,7 @@ class _Writer:
             name = getattr(value, "__qualname__", cls.__qualname__)
             raise ValueFault(f"{path.removeprefix('.')} is {getattr(value, '__module__', cls.__module__)}.{name}")
         if _is_data(cls):
-            state = {field.name: getattr(value, field.name) for field in fields(cls)}
+            state = {name: getattr(value, name) for name in _field_names(cls)}
         else:
             # Callbacks are only used during a fit and are usually functions of the user.
             given = (value.__getstate__() or {}).items()
@@ -222,6 +222,8 @@ class _Reader:
         cls = _find_class(name)
         state = {key: self._get(part) for key, part in items}
         _check_names(cls, set(state))
+        if issubclass(cls, tuple):
+            return cls(**state)
         found: Any = object.__new__(cls)
         vars(found).update(state)
         return found
@@ -238,7 +240,7 @@ def _check_names(cls: type, names: set[str]) -> None:
     """Raise ValueFault unless these are valid names of all attributes of an object."""
     where = f"{cls.__name__} in it"
     if _is_data(cls):
-        wrong = sorted(names ^ {field.name for field in fields(cls)})
+        wrong = sorted(names ^ set(_field_names(cls)))
         if wrong:
             raise ValueFault(f"{where} does not have the fields of that class: {wrong[0]!r:.80}")
         return
@@ -250,7 +252,12 @@ def _check_names(cls: type, names: set[str]) -> None:
 
 
 def _is_data(cls: type) -> bool:
-    return is_dataclass(cls) and not issubclass(cls, BaseEstimator)
+    """Return whether a class is a named tuple, or a dataclass that is no estimator."""
+    return hasattr(cls, "_fields") or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
+
+
+def _field_names(cls: Any) -> list[str]:
+    return list(cls._fields) if issubclass(cls, tuple) else [field.name for field in fields(cls)]
 
 
 def _class_name(cls: type) -> str:

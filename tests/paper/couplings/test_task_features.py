@@ -16,7 +16,7 @@ from kernelkin import (
     load_model,
     save_model,
 )
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.paper.couplings import read_couplings
 from kernelkin.paper.model_selection import MultiTaskCV
 from kernelkin.paper.task_features import level_weights

@@ -17,7 +17,7 @@ from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
-from ...memory import Need, check_memory, search_need
+from ...memory import Need, check_memory
 from ...progress import Progress
 from ...uncertainty.estimate import fold_values
 from ..couplings import width
@@ -114,8 +114,8 @@ def shares_grams(lines: Sequence[Line]) -> bool:
 def separate_need(lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], n_jobs: int | None) -> Need:
     """Bound the memory of a search whose folds share no Gram matrices."""
     specification, workers = lines[0].specification, count_workers(n_jobs)
-    fold = specification.plan(data.take(folds[0].kept)).memory()
-    return search_need(fold, specification.plan(data).memory(workers), data.X.nbytes, workers)
+    fold, last = specification.plan(data.take(folds[0].kept)).memory(), specification.plan(data).memory(workers)
+    return max(last, Need(workers * (fold.peak + data.X.nbytes), fold.advice))
 
 
 def run_search(

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg import cholesky as cholesky_factor
 
-from ..decompositions import eigh, smallest_eigenvalue
+from ..decompositions import eigh, eigvalsh
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
 # A computed Gram matrix is G = K + E with rounding errors E. If each value takes a few operations,
@@ -132,7 +132,7 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
     relative = max(_CANCELLATION[precision], _ROUNDINGS * len(G) * float(np.finfo(precision).eps))
     tolerance = relative * max(mean_diagonal, 0.0)
     if not has_cholesky(G, tolerance):
-        smallest = smallest_eigenvalue(G.astype(np.float64))
+        smallest = float(eigvalsh(G.astype(np.float64))[0])
         if smallest < -tolerance:
             raise ValueError(
                 f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "

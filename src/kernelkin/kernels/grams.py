@@ -146,19 +146,14 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
     """Return the positive semi-definite matrix nearest to G, in the Frobenius norm.
 
     Similarities that are not kernels (sigmoids, edit distances, correlations with missing values) give Gram matrices
-    with negative eigenvalues, which `fit` rejects. This function sets these eigenvalues to zero. Only training Grams
-    need it: values between rows to predict and training rows are used unchanged.
+    with negative eigenvalues, which `fit` rejects. This function sets them slightly above zero, so that the matrix is
+    positive semi-definite after rounding. Only training Grams need it: values between rows to predict and training rows
+    are used unchanged.
 
     Parameters
     ----------
     G : array (n, n)
         Real numbers. The symmetric part of G is projected.
-
-    Returns
-    -------
-    nearest : array (n, n)
-        Symmetric, with the dtype of G (float64 if G has no floating-point dtype). Negative eigenvalues are set
-        slightly above zero, so that the matrix is still positive semi-definite after rounding.
 
     Examples
     --------
@@ -255,14 +250,6 @@ class Scaling:
                 values -= row_mean.astype(values.dtype)
         out *= self.factor.astype(out.dtype)[:, None, None]
         return out
-
-    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        """Scale k(x, x) (K, q) of new rows; cross (K, q, n) are their raw values with the training rows."""
-        if self.inverse_root is not None:
-            diagonal = (diagonal > np.finfo(float).tiny).astype(np.float64)
-        if self.row_mean is not None:
-            diagonal = diagonal - 2.0 * np.einsum("kqn,kn->kq", cross, self.weight) + self.grand_mean[:, None]
-        return diagonal * self.factor[:, None]
 
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Scale values (K, p) of pairs of training rows at positions i (p,) and j (p,)."""

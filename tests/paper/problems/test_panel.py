@@ -42,8 +42,6 @@ def make_machines(missing: bool, weights: bool, intercept: bool, outputs: int = 
 def solve_machines(grams, machines, learner, B, warm=None, tol=1e-3, curved=False):
     made = machines if isinstance(machines, MachinePanel) else MachineList(machines)
     return made.solve(grams, learner, B, warm, tol, serially, curved)
-        grams, learner, B, warm, tol, serially, curved
-    )
 
 
 def solve_both(machines, rows, tol=1e-10, stack=STACK, **options):

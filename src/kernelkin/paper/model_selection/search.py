@@ -225,7 +225,7 @@ class FoldGrams:
     def __init__(self, evaluated: Evaluated, data: TaskData, fold: Fold, specification: Fit) -> None:
         self.train, self.kernels = data.take(fold.kept), evaluated.kernels
         plan = specification.plan(self.train, self.kernels)
-        raw = evaluated.raw if plan.couplings else replace(evaluated.raw, linked=None)
+        raw = evaluated.raw if plan.couplings else evaluated.raw._replace(linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
         self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 

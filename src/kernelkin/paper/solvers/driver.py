@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,8 +62,7 @@ class Certificate:
         return self.accuracy >= 1e-12
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A point at which a solver requests an evaluation, with options.
 
     Attributes
@@ -78,7 +78,7 @@ class Point:
     B: np.ndarray
     curved: bool = False
     own_penalty: float | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = MappingProxyType({})
     iterations: int | None = None
     is_due: bool = True
 

@@ -207,7 +207,7 @@ class MixedModel:
     def _by_blocks(self, terms, X, groups, given, number, variance):
         part, solved = self.parts[number], self.solved[number]
         everyone = Rows(X[None], tuple(g[None] for g in groups))
-        Phi = self._features(terms, everyone)[0]
+        Phi = self.term_features(terms, everyone)[0]
         mean = Phi @ solved.beta
         # Use the full prior variance: far from the landmarks, the features do not cover it.
         prior = sum(term.diagonal(self.p_[term.name], everyone, 1.0)[0] for term in terms) - (Phi * Phi).sum(1)
@@ -233,7 +233,7 @@ class MixedModel:
             return mean, None
         return mean, np.maximum(prior - reduced + ((rest @ solved.A_inverse) * rest).sum(1), 0.0)
 
-    def _features(self, terms, rows: Rows) -> np.ndarray:
+    def term_features(self, terms, rows: Rows) -> np.ndarray:
         """Return the features (1, q, f) of all terms, zero for terms that were not requested."""
         Phi, _, widths = features(self.terms, self.p_, rows)
         names = {term.name for term in terms}

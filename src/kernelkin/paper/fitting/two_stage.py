@@ -58,7 +58,6 @@ class TwoStageFit:
     kernels: Any = None
     C: float = 1.0
     couplings: Any = None
-    task_features: Any = None
     unknown_tasks: str = "error"
     parsimony: float = 0.0
     mu: float = 1.0
@@ -94,7 +93,7 @@ class TwoStageFit:
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
-        return read_couplings(self.couplings, data, task_features=self.task_features)
+        return read_couplings(self.couplings, data)
 
     @property
     def stream_fault(self) -> str:
@@ -225,10 +224,6 @@ class SecondStage:
     def unknown_tasks(self) -> str:
         return self.fit.unknown_tasks
 
-    @property
-    def task_features(self) -> Any:
-        return self.fit.task_features
-
     def plan(self, data: TaskData) -> SecondStagePlan:
         """Apply to data."""
         if self.weights is not None and len(self.weights) != data.n_tasks:
@@ -285,7 +280,7 @@ class SecondStagePlan(NamedTuple):
         fit = self.stage.fit
         assert self.stage.weights is not None
         B, kernels = mean_weights(self.stage.weights, couplings), "precomputed" if self.values.kernels is None else None
-        names = ("targets", "C", "couplings", "task_features", "unknown_tasks", "normalize", "tol")
+        names = ("targets", "C", "couplings", "unknown_tasks", "normalize", "tol")
         same = {name: getattr(fit, name) for name in names}
         exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
         fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))

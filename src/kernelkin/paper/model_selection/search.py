@@ -32,7 +32,7 @@ from .scoring import PooledScorer, Scorer
 
 # Parameters that change the kernel values, and parameters that change how Gram matrices are scaled.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
-_SCALE_PARAMETERS = ("couplings", "task_features", "parsimony", "sharing")
+_SCALE_PARAMETERS = ("couplings", "parsimony", "sharing")
 
 
 class Outcome(NamedTuple):

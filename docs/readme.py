@@ -76,7 +76,7 @@ def demo_table() -> str:
 
 
 def real_data() -> str:
-    """A row for each contender: its loss relative to Kin, in known groups and later, and on how many sets it is best."""
+    """A row for each contender: its loss relative to Kin, in known groups and later, and the sets where it is best."""
     columns = ["", "14 data sets, 3 to 12 rows a group: loss relative to Kin", "best on", "later rows, 6 sets: loss"]
     grouped, later = losses("grouped"), losses("later")
     shown = list(CONTENDERS)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9a9a9a"
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """Rows of groups.
 
     Attributes
@@ -109,8 +107,7 @@ def make_models() -> dict[str, Any]:
     return {KIN: KinRegressor(random_state=0), CUBIC: Cubic(), **make_baselines(classification=False)}
 
 
-@dataclass(frozen=True)
-class Outcome:
+class DemoResult(NamedTuple):
     """Errors and times by model, one for each draw; and predictions and intervals of all rows in the first draw."""
 
     panel: Panel
@@ -132,7 +129,7 @@ class Outcome:
 
 def run_demo(
     terminal: Terminal, folder: str | Path = "demo", *, data: str = "fertility", rows: int = 4, draws: int = 1
-) -> Outcome:
+) -> DemoResult:
     """Fit all models to random rows of each group, print their errors on the other rows, and draw a figure."""
     began = time.perf_counter()
     if rows < 2 or draws < 1:
@@ -151,10 +148,12 @@ def run_demo(
     return outcome
 
 
-def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> Outcome:
+def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> DemoResult:
     masks = [panel.draw(rows, seed) for seed in range(draws)]
     names = list(make_models())
-    outcome = Outcome(panel, masks[0], {n: [] for n in names}, {n: [] for n in names}, {}, np.empty((len(panel.y), 2)))
+    outcome = DemoResult(
+        panel, masks[0], {n: [] for n in names}, {n: [] for n in names}, {}, np.empty((len(panel.y), 2))
+    )
     with terminal.progress(draws * len(names)) as progress:
         for draw, train in enumerate(masks):
             for name, model in make_models().items():
@@ -170,7 +169,7 @@ def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> Outcome
     return outcome
 
 
-def _show(terminal: Terminal, outcome: Outcome) -> None:
+def _show(terminal: Terminal, outcome: DemoResult) -> None:
     panel, means, other = outcome.panel, outcome.means(), outcome.best_other()
     spread = panel.y[~outcome.train].std()
     rows = [
@@ -188,7 +187,7 @@ def _show(terminal: Terminal, outcome: Outcome) -> None:
     )
 
 
-def _keep(terminal: Terminal, outcome: Outcome, folder: Path, settings: dict[str, Any]) -> None:
+def _keep(terminal: Terminal, outcome: DemoResult, folder: Path, settings: dict[str, Any]) -> None:
     """Write the errors, and the figure of the first draw."""
     stored = {**settings, "unit": outcome.panel.unit, "rmse": outcome.errors, "seconds": outcome.seconds}
     with open_whole(folder / "results.json") as file:
@@ -198,7 +197,7 @@ def _keep(terminal: Terminal, outcome: Outcome, folder: Path, settings: dict[str
     terminal.say("", "Written:", f"  {folder / 'demo.png'}", f"  {folder / 'results.json'}")
 
 
-def _draw(outcome: Outcome) -> Figure:
+def _draw(outcome: DemoResult) -> Figure:
     """Draw the errors of all models, and two models beside the data in three groups, by their gain."""
     from matplotlib.figure import Figure
 
@@ -218,12 +217,12 @@ def _draw(outcome: Outcome) -> Figure:
     return figure
 
 
-def _error(outcome: Outcome, model: str, group: str) -> float:
+def _error(outcome: DemoResult, model: str, group: str) -> float:
     rows = ~outcome.train & (outcome.panel.groups == group)
     return float(np.sqrt(np.mean((outcome.values[model] - outcome.panel.y)[rows] ** 2))) if rows.any() else 0.0
 
 
-def _draw_errors(axes: Axes, outcome: Outcome) -> None:
+def _draw_errors(axes: Axes, outcome: DemoResult) -> None:
     means = outcome.means()
     names = list(means)[::-1]
     axes.barh(names, [means[name] for name in names], color=[BLUE if name == KIN else GREY for name in names])
@@ -236,7 +235,7 @@ def _draw_errors(axes: Axes, outcome: Outcome) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_group(axes: Axes, outcome: Outcome, group: str, other: str, note: str) -> None:
+def _draw_group(axes: Axes, outcome: DemoResult, group: str, other: str, note: str) -> None:
     panel = outcome.panel
     rows = np.flatnonzero(panel.groups == group)
     rows = rows[np.argsort(panel.X[rows, 0])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from contextlib import nullcontext
 from typing import Any
 
 from ..data.arrays import listing
@@ -11,7 +12,7 @@ from ..files import check_writable
 from ..relations.analysis import TaskRelations
 from ..relations.sharing import SharingReport
 from .evaluation import as_text, shorten
-from .problem import add_format_arguments, text_format
+from .problem import add_format_arguments, in_file, text_format
 from .score import read_labelled
 from .terminal import Terminal
 
@@ -121,7 +122,8 @@ def run_report(arguments: Namespace, terminal: Terminal) -> None:
     check_writable(arguments.out)
     models = [load_model(path) for path in arguments.models]
     test = None if arguments.test is None else _read_test(arguments, models)
-    report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
+    with in_file(arguments.test) if arguments.test else nullcontext():
+        report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
     report.save(arguments.out)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..tables.cells import CellError
+from ..tables.encoder import check_names
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
-from .problem import DATA_HELP, add_format_arguments, text_format
+from .problem import DATA_HELP, add_format_arguments, in_file, text_format
 from .terminal import Terminal, complain
 from .training import add_task_features, by_task, read_task_features
 
@@ -141,6 +142,8 @@ def _predict_all(
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
+        with in_file(arguments.data):
+            check_names(piece.header, [*features, *([saved.schema.task] if saved.schema.task else [])])
         values = piece.values(features, saved.schema.task)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         # The output keeps the separator of the input, such as a semicolon, unless its ending implies another.
@@ -164,10 +167,7 @@ def _predict_all(
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
     if not hasattr(saved.model, "with_tasks"):
-        raise ValueError(
-            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; only "
-            "Kin also takes features of new tasks later"
-        )
+        raise ValueError(f"--task-features: {type(saved.model).__name__} does not use features of tasks; fit Kin")
     frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
     try:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Whole numbers with at most this many distinct values are treated as classes.
 MOST_CLASSES = 10
+# Squares of numbers below this underflow.
+TINY = 1e-150
 DATA_HELP = "CSV, TSV, Parquet or Excel file with a header, optionally compressed (.gz, .xz), or - for CSV on stdin"
 
 
@@ -75,6 +77,7 @@ class Problem:
     tiny_tasks : the tasks with one row, or one class, in training.
     notes : messages about how the table was read.
     day_first : whether the day comes first in dates such as 3/4/2024.
+    unused : columns of the whole table that are not features, so that the rows of a fold do not use them either.
     """
 
     frame: DataFrame
@@ -88,6 +91,7 @@ class Problem:
     units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
     day_first: bool | None = None
+    unused: tuple[str, ...] = ()
 
     def task_data(self) -> TaskData:
         """Return the tasks and targets of all rows, in the units of the table, for folds and scores."""
@@ -115,11 +119,12 @@ class Problem:
 
     def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
         """Return the schema of these rows."""
+        every = isinstance(rows, slice) and rows == slice(None)
         return TableSchema.fit(
             self.frame.iloc[rows],
             self.task,
             self.targets if self.task is None else self.targets[0],
-            self.drop,
+            self.drop if every else (*self.drop, *self.unused),
             regression=self.regression,
             decimal=self.decimal,
             units=self.units,
@@ -129,12 +134,12 @@ class Problem:
 
 def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     """Read the table given by the arguments, and the labelled table `test`, if any; errors name the file."""
-    frame, day_first = _load(arguments.data, arguments)
+    frame, day_first, unused = _load(arguments.data, arguments)
     with in_file(arguments.data):
-        problem = replace(read_problem(frame, arguments), day_first=day_first)
+        problem = replace(read_problem(frame, arguments), day_first=day_first, unused=unused)
     if test is None:
         return problem
-    tested, _ = _load(test, arguments)
+    tested, *_ = _load(test, arguments)
     with in_file(test):
         tested, notes = _with_labels(tested, problem.task, problem.targets)
         problem.schema().targets(tested)
@@ -147,8 +152,8 @@ def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
     return replace(problem, test=tested, notes=(*problem.notes, *(f"{test}: {note}" for note in notes)))
 
 
-def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
-    """Read a table and find out from all its rows whether the day comes first in dates.
+def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool, tuple[str, ...]]:
+    """Read a table; find out from all its rows whether the day comes first in dates, and which columns are unused.
 
     Cells that cannot be encoded are refused here, where row numbers are still those of the file.
     """
@@ -166,7 +171,8 @@ def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool]:
         check_names(frame.columns, special)
         encoder.fit(frame.drop(columns=special))
     found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
-    return frame, found if arguments.day_first is None else arguments.day_first
+    day_first = found if arguments.day_first is None else arguments.day_first
+    return frame, day_first, tuple(encoder.left_out_)
 
 
 @contextmanager
@@ -249,18 +255,20 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     numeric = is_numeric_dtype(values) and not is_bool_dtype(values)
     if not numeric and not arguments.classification:
         _refuse_stray_text(values, name, arguments)
-    if arguments.regression or arguments.classification:
-        return arguments.regression, "on request"
-    if distinct <= 1:
+    if distinct <= 1 and not arguments.regression:
         found = f"{str(values.iloc[0])!r:.80} in every row" if distinct else "empty"
         raise ValueError(f"{name!r} is {found}: nothing can be learned")
-    if not numeric and distinct > max(len(values) // 2, 2):
+    if (arguments.classification or not (numeric or arguments.regression)) and distinct > max(len(values) // 2, 2):
         raise ValueError(
-            f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
+            f"column {name!r} has {distinct} different values in {len(values)} rows, such as "
             f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must not be written as text"
         )
+    if arguments.regression or arguments.classification:
+        return arguments.regression, "on request"
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
+    if not values.abs().max() > TINY:
+        raise ValueError(f"column {name!r} has no value above {values.abs().max():.3g} in size: use smaller units")
     whole = bool((values == values.round()).all())
     if distinct == 2 or (whole and distinct <= MOST_CLASSES):
         kind = "whole numbers" if whole else "numbers"

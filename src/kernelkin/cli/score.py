@@ -69,6 +69,8 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     frame = read_table(path, schema.task, schema.target_names, form)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *([] if schema.task is None else [schema.task])])
+        # Refuses bad cells before rows are left out, while row numbers are those of the file.
+        schema.targets(frame), schema.encode(frame)
     gone = frame[list(schema.target_names)].isna().all(axis=1)
     gone |= frame[schema.task].isna() if schema.task is not None else False
     if gone.all():

@@ -51,7 +51,7 @@ _PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<colum
 def add_model_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
     parser.add_argument("--couplings", choices=[COMMON], help="let all tasks share a part of their functions")
-    add_task_features(parser, "similar tasks share parts of their functions")
+    add_task_features(parser, "similar tasks have similar functions (Kin)")
     parser.add_argument(
         "--unknown-tasks",
         choices=["common", "error"],
@@ -105,8 +105,7 @@ class Recipe:
             return True
         known = self.estimator_class()().get_params(deep=False)
         given = self.arguments.couplings or read_parameters(self.arguments.set).get("couplings")
-        features = self.task_features is not None and "task_features" in known
-        return features or bool(given and "couplings" in known)
+        return bool(given and "couplings" in known)
 
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
         """Fit to the rows of a table."""

@@ -140,6 +140,8 @@ def _predicted(
     model = getattr(saved.model, "best_estimator_", saved.model)
     wide = model.data_form_ == "wide"
     rows, codes = _entries(model, y[:, np.newaxis] if wide and y.ndim == 1 else y, tasks)
+    if not len(rows):
+        raise ValueError(f"no row belongs to a task of the model: {listing(model.tasks_)}")
     at = (rows, codes) if wide else rows
     arrays = {"y": plain(y.reshape(len(y), -1)[rows, codes] if wide else y[rows])}
     arrays["predicted"] = saved.predict(given, **options)[at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -20,6 +20,10 @@ class PaperEstimator(MultiTaskEstimator):
 
     uncertainty_: Uncertainty
 
+    if TYPE_CHECKING:
+        # `describe` writes the `__init__` of estimators.
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
     @property
     def task_relationship_(self) -> np.ndarray:
         """Omega (T, T), of trace one; computed on access.
@@ -34,8 +38,7 @@ class PaperEstimator(MultiTaskEstimator):
         return relation.matrix() / relation.trace()
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
-        couplings, features = getattr(self, "couplings", None), getattr(self, "task_features", None)
-        linked = connected_tasks(read_couplings(couplings, data, task_features=features), data.n_tasks)
+        linked = connected_tasks(read_couplings(getattr(self, "couplings", None), data), data.n_tasks)
         return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
     def _values(self, queries: Queries) -> np.ndarray:

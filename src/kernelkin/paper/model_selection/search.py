@@ -19,7 +19,6 @@ from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory, search_need
 from ...progress import Progress
-from ...uncertainty.estimate import fold_values
 from ..couplings import width
 from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import split_by_task
@@ -27,6 +26,7 @@ from ..grams.build import GramPlan, RawGrams
 from ..grams.row_kernels import HeldOut
 from ..problems.problem import Problem
 from ..solvers.driver import UNFINISHED, Path
+from ..uncertainty import fold_values
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
 

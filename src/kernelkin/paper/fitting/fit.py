@@ -149,9 +149,9 @@ class Fit:
             if not couplings or (len(panel.component) == data.n_tasks and not one_class):
                 return panel
         if not couplings:
-            return self.targets.machines(data, self.C)
+            return MachineList(self.targets.machines(data, self.C))
         machines = self.targets.machines(data, self.C, connected_tasks(couplings, data.n_tasks))
-        return link_machines(machines, couplings, data.labels, classes)
+        return MachineList(link_machines(machines, couplings, data.labels, classes))
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
@@ -259,8 +259,8 @@ class FitPlan:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        machines = MachineList(self.machines)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, machines, self.learner)
+        assert isinstance(self.machines, MachineList)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
         problem = self.problem(blocks, blocks)
         solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
         B = self.units.weights(solution.B)

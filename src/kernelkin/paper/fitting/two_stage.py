@@ -25,7 +25,7 @@ from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
 from ..penalties.norms import FixedWeights
 from ..penalties.relation import effective_rank
-from ..problems.machines import Units
+from ..problems.machines import MachineList, Units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
@@ -346,7 +346,8 @@ class SecondStagePlan(NamedTuple):
         mirror(gram)
         # The combined kernel is the only kernel of a problem, which is then solved and certified like all others.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
-        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
+        fixed, machines = FixedWeights(np.ones((1, 1))), MachineList([machine])
+        problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
         return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
@@ -377,8 +378,8 @@ def fit_nystroem(
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
-    units = Units.of([machine], learner, weights=False)
-    (scaled,), learner = units.rescale([machine], learner)
+    units = Units.of(MachineList([machine]), learner, weights=False)
+    (scaled,), learner = units.rescale(MachineList([machine]), learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

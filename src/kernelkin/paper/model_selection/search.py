@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,7 +183,7 @@ class FoldGrams:
             plan = line.specification.plan(data)
             raw, self.kernels = plan.raw_grams(), plan.kernels
         plan = line.specification.plan(self.train, self.kernels)
-        raw = raw if plan.couplings else replace(raw, linked=None)
+        raw = raw if plan.couplings else raw._replace(linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
         self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 

@@ -54,7 +54,7 @@ def brute(member, M, A):
         sum(term.block(model.p_[term.name], Pairs(rows, other, 1.0))[0][0] for term in model.terms)
         for other in (rows, inner.A)
     )
-    covariance = inside - across @ model.solved[0].inverses[0][0] @ across.T
+    covariance = inside - across @ model.solved[0].inverse @ across.T
     W = np.kron(M, A)
     return np.einsum("ij,jk,ik->i", W, covariance, W).reshape(len(M), len(A))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .batch import covariance
 from .rows import Pairs, Rows, take
 from .structures import FittedStructure
 from .terms import TaskKernel
@@ -90,7 +91,7 @@ class GroupPosterior:
         """Return the prior covariance (b, q, m) of rows with training-like rows (b, m, d), all of them in group 0."""
         given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in self.layout.pairs[0].given)
         pairs = Pairs(rows, Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups)), 1.0, given)
-        return sum(term.block(self.model.p_[term.name], pairs)[0] for term in terms)
+        return covariance(terms, self.model.p_, pairs)
 
     def contrasts(self, M: Any, minus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance (C, k) of contrasts: weights M (C, G), sparse, minus (G,) in each of them."""
@@ -120,12 +121,15 @@ class GroupPosterior:
             rows = Rows(np.zeros((1, G, self.X.shape[1])), (np.arange(G)[None], *(np.full((1, G), -1),) * (n - 1)))
             self.linked += self.A.sum(2).reshape(-1, 1) * model.term_features(self.kernels, rows)[0][:, None, :]
             self.of_group += (self.linked @ solved.beta)[:, :, 0]
-        for i, (table, pairs) in enumerate(zip(self.layout.tables, self.layout.pairs, strict=True)):
+        each = [np.swapaxes(take(np.ascontiguousarray(self.own.T), table), 1, 2) for table in self.layout.tables]
+        found = solved.explained(each)
+        for table, pairs, B, (linked, explained) in zip(
+            self.layout.tables, self.layout.pairs, each, found, strict=True
+        ):
             at = pairs.A.groups[0][:, 0]
-            B = np.swapaxes(take(np.ascontiguousarray(self.own.T), table), 1, 2)
             self.of_group[at] += (B @ take(solved.a, table))[:, :, 0]
-            self.linked[at] -= B @ solved.white[i]
-            self.left[at] = self.prior_own - ((B @ solved.inverses[i]) * B).sum(2)
+            self.linked[at] -= linked
+            self.left[at] = self.prior_own - explained
 
     def _from_blocks(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         total, solved = M.sum(1), self.solved
@@ -169,9 +173,9 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
         for other, columns in ((Q, at), (known, np.arange(len(X)))):
             given = tuple(kernel[:, at[0][:, None], columns.ravel()] for kernel in inner.given)
             pairs = Pairs(rows, Rows(other, _codes(other, 1, 0)), inner.sharing, given)
-            products.append(A @ sum(term.block(model.p_[term.name], pairs)[0] for term in model.terms))
+            products.append(A @ covariance(model.terms, model.p_, pairs))
         B = products[1].reshape(-1, len(X))
-        explained = ((B @ solved.inverses[0][0]) * B).sum(1)
+        explained = ((B @ solved.inverse) * B).sum(1)
         found.append((B @ solved.a, np.maximum((products[0] * A).sum(2).ravel() - explained, 0.0)))
     means, variance = found[0][0] / np.sqrt(T) + np.zeros((1, T)), np.outer(M.sum(1) ** 2, found[0][1]) / T
     left = model.solved[0].a / np.sqrt(T)

@@ -21,8 +21,7 @@ from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
-from ...memory import Need, fit_need
-from ...uncertainty.estimate import Uncertainty
+from ...memory import Need
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import (
@@ -38,6 +37,7 @@ from ..grams.build import (
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
+from ..grams.memory import fit_need
 from ..grams.operator import arrays_on
 from ..grams.stack import SharedGrams
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
@@ -48,6 +48,7 @@ from ..problems.machines import MachineList, Units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
 from ..solvers.driver import UNFINISHED, Solution, Solver, solve
+from ..uncertainty import Uncertainty
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]
@@ -149,9 +150,9 @@ class Fit:
             if not couplings or (len(panel.component) == data.n_tasks and not one_class):
                 return panel
         if not couplings:
-            return self.targets.machines(data, self.C)
+            return MachineList(self.targets.machines(data, self.C))
         machines = self.targets.machines(data, self.C, connected_tasks(couplings, data.n_tasks))
-        return link_machines(machines, couplings, data.labels, classes)
+        return MachineList(link_machines(machines, couplings, data.labels, classes))
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
@@ -259,8 +260,8 @@ class FitPlan:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        machines = MachineList(self.machines)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, machines, self.learner)
+        assert isinstance(self.machines, MachineList)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
         problem = self.problem(blocks, blocks)
         solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
         B = self.units.weights(solution.B)

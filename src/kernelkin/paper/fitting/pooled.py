@@ -14,8 +14,9 @@ from ...engines.threads import Workers
 from ...kernels.families import is_precomputed
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels
-from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
+from ...memory import FIXED, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
+from ..grams.memory import SOLVER_ARRAYS
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root
@@ -105,7 +106,7 @@ class PooledPlan:
         """Solve, and keep the functions."""
         pool, features = self.make_pool() if self.pool is None else self.pool
         form = spectral_form(pool, features, self.data.rows, self.machines)
-        problem, units = SpectralProblem(form, self.learner, self.fit.norm).in_standard_units()
+        problem, units = SpectralProblem(form, form.machines, self.learner, self.fit.norm).in_standard_units()
         limits: dict[str, Any] = {"tol": self.fit.tol, "max_iter": self.fit.max_iter, "units": units}
         shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:

@@ -16,20 +16,21 @@ from ...kernels.families import is_precomputed, resolve_kernels
 from ...kernels.grams import Scaling, mirror
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
-from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
-from ...uncertainty.estimate import Uncertainty
+from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
 from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.memory import fit_need, fitting_bytes
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
 from ..penalties.norms import FixedWeights
 from ..penalties.relation import effective_rank
-from ..problems.machines import Units
+from ..problems.machines import MachineList, Units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
+from ..uncertainty import Uncertainty
 from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 
@@ -346,7 +347,8 @@ class SecondStagePlan(NamedTuple):
         mirror(gram)
         # The combined kernel is the only kernel of a problem, which is then solved and certified like all others.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
-        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
+        fixed, machines = FixedWeights(np.ones((1, 1))), MachineList([machine])
+        problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
         return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
@@ -377,8 +379,8 @@ def fit_nystroem(
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
-    units = Units.of([machine], learner, weights=False)
-    (scaled,), learner = units.rescale([machine], learner)
+    units = Units.of(MachineList([machine]), learner, weights=False)
+    (scaled,), learner = units.rescale(MachineList([machine]), learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

@@ -70,7 +70,7 @@ def lp_penalty(shape: Shape, p: float = 2.0) -> LpPenalty:
 
 
 def shared_penalty(shape: Shape, p: float = 2.0) -> SharedLpPenalty:
-    return SharedLpPenalty(shape.n_components, p)
+    return SharedLpPenalty(p)
 
 
 def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
@@ -78,7 +78,7 @@ def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
 
 
 def simplex_penalty(shape: Shape) -> SimplexPenalty:
-    return SimplexPenalty(shape.n_components)
+    return SimplexPenalty()
 
 
 def relation_penalty(

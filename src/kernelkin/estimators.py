@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
@@ -41,18 +41,16 @@ if TYPE_CHECKING:
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Options of a run. They do not change the result, unless the callback stops the solver by returning True."""
 
     n_jobs: int | None = None
     verbose: int = 0
     callback: Callable[..., object] | None = None
-    engine: Engine = field(default_factory=Threads)
+    engine: Engine = Threads()
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """Result of a fit.
 
     Attributes

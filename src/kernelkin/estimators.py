@@ -316,6 +316,8 @@ class MultiTaskEstimator(ShownEstimator):
         scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
         if np.isfinite(scores).any():
             return float(np.nanmean(scores))
+        if len(scores) < 2:
+            return float("nan")
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:

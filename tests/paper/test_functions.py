@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from grams.rows import KERNELS, TASKS, X, long_data, one_kernel, wide_data
 
-from kernelkin.kernels import SCALINGS
+from kernelkin.kernels.grams import SCALINGS
 from kernelkin.paper.functions import LinearFunctions, task_functions
 from kernelkin.paper.grams import build_grams
 

@@ -15,8 +15,6 @@ from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# The variance of the logistic distribution, the noise of classes on the scale of log odds.
-LOGISTIC = np.pi**2 / 3.0
 # With more batches of rows than this, about so many are used.
 BATCHES = 24
 
@@ -28,21 +26,22 @@ def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, 
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
-        parts = _of_structure(member)
-        parts[NOISE] = member.model.noise_ if likelihood.has_noise else LOGISTIC
+        parts = _of_structure(member, likelihood)
         whole = sum(parts.values())
         for name, value in parts.items():
             total[name] = total.get(name, 0.0) + weight * value / whole
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def _of_structure(member: FittedStructure) -> dict[str, float]:
+def _of_structure(member: FittedStructure, likelihood: Any) -> dict[str, float]:
+    """Return the variance of each term and of the noise."""
     model, found = member.model, {}
     # With tasks as columns, the rows of one task suffice for both own and common terms.
     layout = model.parts[0].layout
     for term in model.terms:
         for name, p in _parts(term, model.p_[term.name]):
             found[name] = _variance(term, p, layout)
+    found[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
     return found
 
 
@@ -81,7 +80,7 @@ def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
 def missed_variance(member: FittedStructure, likelihood: Any) -> float:
     """Return the share of the variance of the targets in functions that the features cannot represent."""
     model = member.model
-    whole = sum(_of_structure(member).values()) + (model.noise_ if likelihood.has_noise else LOGISTIC)
+    whole = sum(_of_structure(member, likelihood).values())
     missed, n = 0.0, 0
     for pairs, mask in _sample(model.parts[0].layout):
         n += int(mask.sum())
@@ -96,11 +95,9 @@ def missed_variance(member: FittedStructure, likelihood: Any) -> float:
 def _feature_sums(term: Term, p: dict[str, np.ndarray], rows: Rows) -> np.ndarray:
     """Return the sums (f,) of the features of a term over rows."""
     found = features([term], {term.name: p}, rows)
-    return (
-        found.dense.sum((0, 1))
-        if found.index is None
-        else found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)
-    )
+    if found.index is None:
+        return found.dense.sum((0, 1))
+    return found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)[:, 0]
 
 
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:

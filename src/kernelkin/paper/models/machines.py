@@ -70,7 +70,7 @@ def lp_penalty(shape: Shape, p: float = 2.0) -> LpPenalty:
 
 
 def shared_penalty(shape: Shape, p: float = 2.0) -> SharedLpPenalty:
-    return SharedLpPenalty(shape.n_components, p)
+    return SharedLpPenalty(p)
 
 
 def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
@@ -78,7 +78,7 @@ def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
 
 
 def simplex_penalty(shape: Shape) -> SimplexPenalty:
-    return SimplexPenalty(shape.n_components)
+    return SimplexPenalty()
 
 
 def relation_penalty(
@@ -90,7 +90,7 @@ def relation_penalty(
     evenness: float = 0.0,
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are those of the tasks."""
-    T, J = shape.n_tasks, shape.n_components
+    T, J = shape.n_tasks, shape.n_tasks + shape.n_couplings
     if min_rank > T:
         raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:

@@ -18,7 +18,6 @@ EXPERIMENTS = {
     "caltech": "caltech",
     "tox21": "tox21",
     "toxcast": "toxcast",
-    "sigrist": "sigrist",
 }
 
 

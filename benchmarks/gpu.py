@@ -31,9 +31,7 @@ from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wa
 from .scale import block_problem, class_grams
 
 C, MU = 0.1, 0.1
-PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search", "missing")
-# The share of labels that the search with missing labels lacks.
-MISSING = 0.2
+PARTS = ("rates", "fit", "search", "himalaya", "many", "svm", "many_search")
 
 
 class Bench:
@@ -84,16 +82,6 @@ class Bench:
         found["seconds of the search"] = model.search_time_
         found["tasks by mix"] = np.bincount(model.task_choices_[:, 0]).tolist()
         found["tasks by strength"] = np.bincount(model.task_choices_[:, 1]).tolist()
-        return found
-
-    def missing(self) -> dict[str, Any]:
-        """The search with a fifth of the labels missing, every target other ones."""
-        gone = np.random.default_rng(2).uniform(size=self.Y.shape) < MISSING
-        Y, model = np.where(gone, np.nan, self.Y), MKMTRLRegressorCV("precomputed", per_task=True, device=self.device)
-        found = self._fitted(lambda: model.fit(self.X, Y))
-        found["seconds of the search"] = model.search_time_
-        found["strengths"] = np.unique(model.cv_results_["param_C"]).tolist()
-        found["tasks by mix"] = np.bincount(model.task_choices_[:, 0]).tolist()
         return found
 
     def himalaya(self) -> dict[str, Any]:

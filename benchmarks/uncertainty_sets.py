@@ -67,7 +67,8 @@ def _within(tasks: np.ndarray, sizes: Callable[[int], int], rng, y: np.ndarray |
 def _landmine(split: int, rows: int) -> Split:
     from kernelkin.datasets import load_landmine
 
-    X, y, tasks = load_landmine(return_X_y=True)
+    data = load_landmine()
+    X, y, tasks = data.data, data.target, data.tasks
     train = _within(tasks, lambda n: rows, np.random.default_rng(split), y)
     return _split(X, y, tasks, train, np.setdiff1d(np.arange(len(X)), train))
 
@@ -117,7 +118,8 @@ def _shops(split: int, *, classes: bool) -> Split:
 def _sarcos(split: int, rows: int) -> Split:
     from kernelkin.datasets import load_sarcos
 
-    X, Y = load_sarcos(return_X_y=True)
+    data = load_sarcos()
+    X, Y = data.data, data.target
     order = np.random.default_rng(split).permutation(len(X))
     return _split(X, Y, None, order[:rows], order[rows : rows + 1000])
 

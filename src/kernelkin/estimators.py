@@ -87,7 +87,10 @@ class MultiTaskEstimator(ShownEstimator):
     tasks_: np.ndarray
     functions_: Any
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
+    # With metadata routing, tasks are passed on without a request.
+    __metadata_request__fit: ClassVar = {"tasks": True}
+    __metadata_request__score: ClassVar = {"tasks": True}
+    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def specification(self) -> Any:
@@ -302,7 +305,7 @@ class MultiTaskEstimator(ShownEstimator):
         }
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean of `score_tasks` over tasks, ignoring NaN.
+        """Return the mean of `score_tasks` over tasks, ignoring NaN; if all are NaN, R^2 of all rows together.
 
         Parameters
         ----------
@@ -313,7 +316,9 @@ class MultiTaskEstimator(ShownEstimator):
         score : float
         """
         scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
-        return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+        if np.isfinite(scores).any():
+            return float(np.nanmean(scores))
+        return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:
         """Return an HTML report on how well this model predicts and what drives its predictions.

@@ -1,7 +1,7 @@
 """Documentation and constraints of the parameters and fitted attributes of all estimators.
 
-`describe` writes the sections "Parameters" and "Attributes" of an estimator's docstring from these tables, in the order
-of its `__init__`. So every estimator documents all parameters, and each text is written once.
+`describe` writes the `__init__` of an estimator and the sections "Parameters" and "Attributes" of its docstring from
+these tables. So every estimator documents all parameters, and each text is written once.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 _WIDTH = 110
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter: its type in words, its description, and its constraint for scikit-learn's validation."""
+class Parameter(NamedTuple):
+    """A parameter: its type in words, its description, its constraint for scikit-learn's validation, its default."""
 
     type: str
     text: str
     constraint: Any = "no_validation"
+    default: Any = None
 
 
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
@@ -41,13 +41,14 @@ PARAMETERS: dict[str, Parameter] = {
         "names to columns: the default kernels, and kernels on each of these groups of columns. "
         '"precomputed": X contains Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
-    "C": Parameter("float", "Cost of errors on training rows.", POSITIVE),
+    "C": Parameter("float", "Cost of errors on training rows.", POSITIVE, default=1.0),
     "mu": Parameter(
         'float or "scale"',
         'Strength of the penalty on the kernel weights. "scale": 1 for a classifier; for a regressor the variance of '
         "the targets within tasks, so that the fit does not depend on the units of the targets. Only ``mu / C**3`` "
         "matters, so it is enough to tune C.",
         [*POSITIVE, StrOptions({"scale"})],
+        default="scale",
     ),
     "parsimony": Parameter(
         "float in [0, 1]",
@@ -55,12 +56,14 @@ PARAMETERS: dict[str, Parameter] = {
         "anything, do not get too much weight. 0: all kernels are penalised equally, as in the paper; 1: in proportion "
         "to their effective dimension.",
         UNIT_INTERVAL,
+        default=0.0,
     ),
     "sharing": Parameter(
         "float in [0, 1]",
         "Penalty on the parts that tasks share. 1: a shared part is penalised like the own part of one task; 0: like "
         "the own parts of all tasks that share it.",
         UNIT_INTERVAL,
+        default=1.0,
     ),
     "couplings": Parameter(
         'None, "common" or dict',
@@ -83,6 +86,7 @@ PARAMETERS: dict[str, Parameter] = {
         "or are fitted in blocks, and the kernels have no exact low-rank factors; otherwise exact. None: shared parts "
         "are exact, which needs matrices over the rows of all tasks.",
         [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        default="auto",
     ),
     "min_rows": Parameter(
         "int, optional",
@@ -96,28 +100,35 @@ PARAMETERS: dict[str, Parameter] = {
         ["array-like", None],
     ),
     "shrinkage": Parameter(
-        "float in [0, 1]", "Shrinkage of the relationship towards the prior (1: fixed at the prior).", UNIT_INTERVAL
+        "float in [0, 1]",
+        "Shrinkage of the relationship towards the prior (1: fixed at the prior).",
+        UNIT_INTERVAL,
+        default=0.1,
     ),
     "min_rank": Parameter(
         "float in [1, T]",
         "Lower bound on the effective rank of the relationship (T: independent tasks).",
         [Interval(Real, 1, None, closed="left")],
+        default=1.0,
     ),
     "evenness": Parameter(
         "float in [0, 1)",
         "Interpolates between the paper's penalty (0) and the average kernel (towards 1), which is hard to beat if all "
         "kernels are useful.",
         [Interval(Real, 0, 1, closed="left")],
+        default=0.0,
     ),
     "p": Parameter(
         "float in [1, inf)",
         "Exponent of the norm of the kernel weights: 1 selects few kernels, a large p uses all kernels evenly.",
         [Interval(Real, 1, None, closed="left")],
+        default=2.0,
     ),
     "loss": Parameter(
         '{"hinge", "squared"}',
         'Loss function. "hinge": support vector machine; "squared": least-squares classifier.',
         [StrOptions({"hinge", "squared"})],
+        default="hinge",
     ),
     "class_weight": Parameter(
         'dict, "balanced" or None',
@@ -128,13 +139,15 @@ PARAMETERS: dict[str, Parameter] = {
         "float",
         'Half width of the interval without loss. Only used with ``loss="epsilon_insensitive"``.',
         NOT_NEGATIVE,
+        default=0.1,
     ),
-    "fit_intercept": Parameter("bool", "Whether each task has an intercept.", ["boolean"]),
+    "fit_intercept": Parameter("bool", "Whether each task has an intercept.", ["boolean"], default=True),
     "normalize": Parameter(
         '{"trace", "cosine", "center"} or None',
         'Scaling of kernels, fitted on the training rows: "trace" to mean diagonal one, "cosine" to unit diagonal, '
         '"center" to mean diagonal one after centring in feature space. None: no scaling.',
         [StrOptions({"trace", "cosine", "center"}), None],
+        default="trace",
     ),
     "unknown_tasks": Parameter(
         '{"error", "common"}',
@@ -142,6 +155,7 @@ PARAMETERS: dict[str, Parameter] = {
         '"error": raise an error; "common", for models with the coupling "common": predict with the common part and '
         "the mean intercept of the tasks.",
         [StrOptions({"error", "common"})],
+        default="error",
     ),
     "task_column": Parameter(
         "int or str, optional",
@@ -152,14 +166,17 @@ PARAMETERS: dict[str, Parameter] = {
         '{"joint", "alternating"} or a solver',
         '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
         [StrOptions({"joint", "alternating"}), HasMethods("run")],
+        default="joint",
     ),
     "init": Parameter(
         "array of shape (T, K), optional",
         "Initial kernel weights (rows for couplings last), for example weights saved by a `callback`.",
         ["array-like", None],
     ),
-    "tol": Parameter("float", "Tolerance on the relative duality gap.", POSITIVE),
-    "max_iter": Parameter("int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT),
+    "tol": Parameter("float", "Tolerance on the relative duality gap.", POSITIVE, default=1e-3),
+    "max_iter": Parameter(
+        "int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT, default=100
+    ),
     "n_jobs": Parameter(
         "int, optional", "Number of threads; tasks run in parallel. The result does not depend on it.", [Integral, None]
     ),
@@ -168,6 +185,7 @@ PARAMETERS: dict[str, Parameter] = {
         'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
         "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks. This "
         'needs tasks with different rows, without couplings and task_features. See the guide, "Past one machine".',
+        default="threads",
     ),
     "device": Parameter(
         "str, optional",
@@ -177,7 +195,7 @@ PARAMETERS: dict[str, Parameter] = {
         [str, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),
-    "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"]),
+    "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"], default=0),
     "callback": Parameter(
         "callable, optional",
         "Called with an `Iterate` (weights, bounds, gap) after each iteration. If it returns True, the fit stops. It "
@@ -190,6 +208,7 @@ REGRESSION_LOSS = Parameter(
     '{"squared", "epsilon_insensitive"}',
     'Loss function. "squared": kernel ridge regression; "epsilon_insensitive": support vector regression.',
     [StrOptions({"squared", "epsilon_insensitive"})],
+    default="squared",
 )
 POOLED_KERNELS = Parameter(
     'None, "precomputed", or a kernel, a name, a callable, or a list of these',
@@ -257,32 +276,58 @@ COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 
-def set_parameters(estimator: Any, given: dict[str, Any]) -> None:
-    """Store the arguments of an `__init__` (its `locals()`) as attributes, as scikit-learn requires."""
-    vars(estimator).update((name, value) for name, value in given.items() if name != "self")
-
-
 def describe(
     attributes: Sequence[str] = KERNEL_MACHINE,
     own_attributes: dict[str, tuple[str, str]] | None = None,
-    **own: Parameter,
+    parameters: Any = "",
+    **own: Any,
 ) -> Callable[[Any], Any]:
-    """Add documentation and constraints from the tables to an estimator class; `own` replaces or adds entries."""
-    texts = {**ATTRIBUTES, **(own_attributes or {})}
-    names = (*attributes, *(name for name in own_attributes or {} if name not in attributes))
+    """Add documentation and constraints from the tables to an estimator class; `own` replaces or adds entries.
+
+    `parameters` are the names of its parameters, for classes without an `__init__` of their own; those after "*" can
+    only be passed by name. "targets" stands for the parameters of the loss of a classifier or a regressor.
+    """
 
     def decorate(cls: Any) -> Any:
+        known, names = {**PARAMETERS, **own}, list(attributes)
+        if parameters:
+            is_classifier = issubclass(cls, ClassifierMixin)
+            names += CLASSES if is_classifier else ()
+            if not is_classifier and "loss" not in own:
+                known["loss"] = REGRESSION_LOSS
+            targets = "loss class_weight" if is_classifier else "loss epsilon fit_intercept"
+            cls.__init__ = _make_init(parameters.replace("targets", targets).split(), known)
         defaults = {name: given.default for name, given in inspect.signature(cls).parameters.items()}
-        parameters = {name: own.get(name) or PARAMETERS[name] for name in defaults}
-        cls._parameter_constraints = {name: parameter.constraint for name, parameter in parameters.items()}
-        sections = [
-            ("Parameters", [(name, _typed(p.type, defaults[name]), p.text) for name, p in parameters.items()]),
-            ("Attributes", [(name, *texts[name]) for name in names]),
-        ]
+        cls._parameter_constraints = {name: known[name].constraint for name in defaults}
+        texts = {**ATTRIBUTES, **(own_attributes or {})}
+        names += [name for name in own_attributes or {} if name not in names]
+        entries = [(name, _typed(known[name].type, default), known[name].text) for name, default in defaults.items()]
+        sections = [("Parameters", entries), ("Attributes", [(name, *texts[name]) for name in names])]
         cls.__doc__ = _insert(inspect.cleandoc(cls.__doc__ or ""), "\n".join(_section(*each) for each in sections))
         return cls
 
     return decorate
+
+
+def _make_init(names: Sequence[str], known: dict[str, Parameter]) -> Callable[..., None]:
+    """Return an `__init__` that stores its arguments as attributes, as scikit-learn requires."""
+    first, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    parameters, star = [inspect.Parameter("self", first)], names.index("*")
+    for i, name in enumerate(names):
+        if i != star:
+            parameters.append(inspect.Parameter(name, first if i < star else by_name, default=known[name].default))
+    signature = inspect.Signature(parameters)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            given = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        given.apply_defaults()
+        vars(self).update((name, value) for name, value in given.arguments.items() if name != "self")
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
 
 
 def _typed(words: str, default: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 
 import numpy as np
 import pandas as pd
@@ -226,3 +227,43 @@ def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how)
     frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how, "--day-first")
+
+
+def test_a_stray_text_in_a_held_out_row_leaves_the_column_out(run, sales, tmp_path):
+    days = pd.date_range("2024-01-01", periods=len(sales)).strftime("%Y-%m-%d").to_numpy(dtype=object)
+    for row in (9, 50):  # whichever rows are held out, one of the two texts is in few training rows
+        days[row] = "soon"
+    table = tmp_path / "t.csv"
+    sales.assign(date=days).drop(columns="busy").to_csv(table, index=False)
+    task = ["--task", "shop", "--target", "sales"]
+    printed = run("fit", str(table), *task, "--quick", "--sharing-repeats", "0", "-o", str(tmp_path / "m.kin"))
+    assert "dates mixed with text, such as 'soon' in row 10" in printed
+    run("compare", str(table), *task, "--models", "AVG", "--folds", "2")
+
+
+@pytest.mark.parametrize(
+    ("command", "change", "message"),
+    [
+        ("predict", {"columns": {"size": "Size"}}, "'size'; the data has 'id', 'shop', 'Size', .*did you mean 'Size'"),
+        ("predict", {"columns": {"size": "s" * 10**6}}, "the data has 'id', 'shop', 's{76}..., 'day'"),
+        ("score", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
+        ("report", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
+        ("report", {"shop": "none"}, "no row belongs to a task of the model: 'north', 'south', 'west'"),
+        ("fit", {"scale": 1e-200}, "column 'sales' has no value above .* in size"),
+        ("fit --classification", {}, "column 'sales' has .* different values in 120 rows"),
+    ],
+)
+def test_an_error_names_the_file_the_column_and_the_row_in_it(run, folder, sales, tmp_path, command, change, message):
+    frame, (command, *options) = sales.rename(columns=change.get("columns", {})), command.split()
+    frame["sales"] = (frame.sales * change.get("scale", 1.0)).astype(object)
+    if "cell" in change:
+        frame.loc[[2, 8], "sales"] = [None, change["cell"]]
+    frame.assign(shop=change.get("shop", frame.shop)).to_csv(tmp_path / "t.csv", index=False)
+    model, table, out = str(folder / "number.kin"), str(tmp_path / "t.csv"), ["-o", str(tmp_path / "o.csv")]
+    argv = {
+        "predict": [model, table, *out],
+        "score": [model, table],
+        "report": [model, "--test", table, *out],
+        "fit": [table, "--task", "shop", "--target", "sales", *options, *out],
+    }[command]
+    assert re.search(rf"t\.csv: .*{message}", run(command, *argv, fails=True))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelkin.datasets import _registry, load_landmine, load_mfeat, load_sarcos, load_school, load_stock
-from kernelkin.datasets._fetch import fetch
+from kernelkin.datasets import _files, load_landmine, load_mfeat, load_sarcos, load_school, load_stock
+from kernelkin.datasets._files import fetch
 
 HOME = os.environ.get("KERNELKIN_DATA")
 
@@ -21,11 +21,11 @@ def needs(*files):
 
 
 LOADERS = [
-    pytest.param(load_stock, marks=needs(_registry.STOCK)),
-    pytest.param(load_landmine, marks=needs(_registry.LANDMINE)),
-    pytest.param(load_sarcos, marks=needs(_registry.SARCOS)),
-    pytest.param(load_school, marks=needs(_registry.SCHOOL)),
-    pytest.param(load_mfeat, marks=needs(*_registry.MFEAT.values())),
+    pytest.param(load_stock, marks=needs(_files.STOCK)),
+    pytest.param(load_landmine, marks=needs(_files.LANDMINE)),
+    pytest.param(load_sarcos, marks=needs(_files.SARCOS)),
+    pytest.param(load_school, marks=needs(_files.SCHOOL)),
+    pytest.param(load_mfeat, marks=needs(*_files.MFEAT.values())),
 ]
 
 
@@ -42,34 +42,19 @@ def test_every_loader_returns_the_documented_fields(load):
         assert np.array_equal(np.unique(bunch.tasks), bunch.task_names)
 
 
-@pytest.mark.parametrize("load", LOADERS)
-def test_the_forms_hold_the_same_values(load):
-    bunch, framed = load(), load(as_frame=True)
-    assert framed.data.columns.tolist() == bunch.feature_names
-    assert np.array_equal(framed.data, bunch.data) and np.array_equal(framed.target, bunch.target)
-    parts = [name for name in ("data", "target", "tasks") if name in bunch]
-    for returned, expected in ((load(return_X_y=True), bunch), (load(return_X_y=True, as_frame=True), framed)):
-        assert len(returned) == len(parts)
-        for name, part in zip(parts, returned, strict=True):
-            assert type(part) is type(expected[name]) and np.array_equal(part, expected[name])
-    assert framed.frame.columns.is_unique and len(framed.frame) == len(bunch.data)
-    width = bunch.data.shape[1] + (bunch.target.shape[1] if bunch.target.ndim == 2 else 1) + ("tasks" in bunch)
-    assert framed.frame.shape[1] == width and bunch.frame is None
-
-
-@needs(*_registry.FILES)
+@needs(*_files.FILES)
 def test_every_file_has_its_checksum():
-    for file in _registry.FILES:
+    for file in _files.FILES:
         assert fetch(file) == Path(HOME) / file.path
 
 
-def test_registry_names_each_file_once():
-    assert len({file.path for file in _registry.FILES}) == len(_registry.FILES) == 20
-    assert len({file.sha256 for file in _registry.FILES}) == 20
-    assert all(file.source.rsplit("/", 1)[1] == file.path.rsplit("/", 1)[-1] for file in _registry.FILES)
+def test_files_names_each_file_once():
+    assert len({file.path for file in _files.FILES}) == len(_files.FILES) == 20
+    assert len({file.sha256 for file in _files.FILES}) == 20
+    assert all(file.source.rsplit("/", 1)[1] == file.path.rsplit("/", 1)[-1] for file in _files.FILES)
 
 
-@needs(_registry.STOCK)
+@needs(_files.STOCK)
 def test_stock_predicts_the_next_week():
     stock = load_stock()
     for X, y in [(stock.data, stock.target), (stock.data_test, stock.target_test)]:
@@ -79,7 +64,7 @@ def test_stock_predicts_the_next_week():
     assert not np.shares_memory(stock.data, stock.data_test)
 
 
-@needs(_registry.LANDMINE)
+@needs(_files.LANDMINE)
 @pytest.mark.parametrize(
     ("tasks", "fields"),
     [("usual", [*range(1, 11), *range(16, 25)]), ("literal", range(1, 20)), ("all", range(1, 30))],
@@ -93,7 +78,7 @@ def test_landmine_tasks(tasks, fields):
     assert np.mean(mines.target) == pytest.approx(0.06, abs=0.006)
 
 
-@needs(_registry.LANDMINE)
+@needs(_files.LANDMINE)
 def test_landmine_choices_hold_the_same_rows_of_a_field():
     usual, everything = load_landmine("usual"), load_landmine("all")
     assert len(everything.data) == 14820
@@ -104,7 +89,7 @@ def test_landmine_choices_hold_the_same_rows_of_a_field():
     assert (rows.min(), rows.max()) == (445, 690)
 
 
-@needs(_registry.SARCOS)
+@needs(_files.SARCOS)
 def test_sarcos_has_the_torques_in_y():
     arm = load_sarcos()
     assert arm.data.shape == (4449, 21)
@@ -116,7 +101,7 @@ def test_sarcos_has_the_torques_in_y():
     assert residual.var() < 0.1 * arm.target[:, 0].var()
 
 
-@needs(_registry.SCHOOL)
+@needs(_files.SCHOOL)
 def test_school_attributes():
     school = load_school()
     assert school.data.shape == (15362, 27)
@@ -136,7 +121,7 @@ def test_school_attributes():
     assert means[0] > means[1] > means[2]
 
 
-@needs(_registry.SCHOOL, *_registry.SCHOOL_SPLITS.values())
+@needs(_files.SCHOOL, *_files.SCHOOL_SPLITS.values())
 @pytest.mark.parametrize("split", [1, 10])
 def test_school_splits(split):
     everything, school = load_school(), load_school(split)
@@ -150,7 +135,7 @@ def test_school_splits(split):
     assert np.allclose(np.divide(train, np.add(train, test)), 0.75, atol=0.05)
 
 
-@needs(*_registry.MFEAT.values())
+@needs(*_files.MFEAT.values())
 def test_mfeat_views():
     digits = load_mfeat()
     assert digits.data.shape == (2000, 649)
@@ -161,10 +146,10 @@ def test_mfeat_views():
     assert digits.feature_names[digits.views["kar"]] == [f"kar{i:03d}" for i in range(64)]
 
 
-@needs(*_registry.MFEAT.values())
+@needs(*_files.MFEAT.values())
 def test_mfeat_files_agree_on_the_digits():
     y = load_mfeat().target
-    for file in _registry.MFEAT.values():
+    for file in _files.MFEAT.values():
         assert np.array_equal(np.loadtxt(fetch(file), delimiter=",", skiprows=1)[:, -1], y)
 
 

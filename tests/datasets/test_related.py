@@ -56,15 +56,6 @@ def test_long_form(regression):
     assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
 
 
-def test_arrays_and_frames_hold_the_same_draw():
-    options = {"n_samples": 7, "test_size": 3, "random_state": 0}
-    bunch, framed = make_related_tasks(**options), make_related_tasks(**options, as_frame=True)
-    X, y, tasks = make_related_tasks(**options, return_X_y=True)
-    assert np.array_equal(X, bunch.data) and np.array_equal(y, bunch.target) and np.array_equal(tasks, bunch.tasks)
-    assert np.array_equal(framed.data_test, bunch.data_test) and np.array_equal(framed.tasks_test, bunch.tasks_test)
-    assert framed.frame.columns.tolist() == [*bunch.feature_names, "target", "task"]
-
-
 def test_no_held_out_rows_by_default():
     assert make_related_tasks(random_state=0).data_test.shape == (0, 12)
 

@@ -233,7 +233,7 @@ COMMANDS = (
         "  kernelkin fit exams.parquet --task school --task class --target grade -o grade.kin\n"
         "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.kin\n"
         "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.kin\n"
-        "  kernelkin fit shops.csv --task shop --target sales --model MK-MTRL --set C=10 couplings=common -o sales.kin\n"
+        "  kernelkin fit shops.csv --task shop --target sales --set C=10 couplings=common -o sales.kin\n"
         "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
         "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n" + KERNELS_HELP,
         _fit,

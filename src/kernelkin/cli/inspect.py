@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import nullcontext
 from typing import Any
 
 from ..data.arrays import listing
@@ -12,7 +13,7 @@ from ..registry import all_models
 from ..relations.analysis import TaskRelations
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel, load_model
-from .problem import text_format
+from .problem import in_file, text_format
 from .score import read_labelled
 from .terminal import Terminal, as_text, shorten
 
@@ -96,7 +97,7 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     model, schema = saved.model, saved.schema
     if not hasattr(model, "task_effects"):
         raise ValueError(f"{type(model).__name__} has no effects of groups: fit Kin, the default model")
-    names = [None] if schema is None else schema.task_names or [None]
+    names = [] if schema is None else schema.task_names
     if arguments.task is not None and arguments.task not in names:
         raise ValueError(f"--task {arguments.task}: this model has the groupings {listing(names)}")
     table = model.task_effects(0 if arguments.task is None else names.index(arguments.task))
@@ -133,7 +134,9 @@ def run_report(arguments: Namespace, terminal: Terminal) -> None:
             if saved.schema is None:
                 raise ValueError(f"--test: {path} was saved without the schema of a table")
         test = read_labelled(arguments.test, models[0], text_format(arguments))[0]
-    report_of_files(models, names=arguments.models, test=test, title=arguments.title).save(arguments.out)
+    with in_file(arguments.test) if arguments.test else nullcontext():
+        report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
+    report.save(arguments.out)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..tables.cells import CellError
+from ..tables.encoder import check_names
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
-from .problem import text_format
+from .problem import in_file, text_format
 from .terminal import Terminal, complain
 from .training import TASK, by_task, read_task_features
 
@@ -93,6 +94,8 @@ def _predict_all(
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
+        with in_file(arguments.data):
+            check_names(piece.header, [*features, *saved.schema.task_names])
         values = piece.values(features, saved.schema.task_names)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         # The output keeps the separator of the input, such as a semicolon, unless its ending implies another.

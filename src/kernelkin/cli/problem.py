@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Whole numbers with at most this many distinct values are treated as classes.
 MOST_CLASSES = 10
+# Squares of numbers below this underflow.
+TINY = 1e-150
 
 
 def text_format(arguments: Namespace) -> TextFormat:
@@ -179,18 +181,20 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     numeric = is_numeric_dtype(values) and not is_bool_dtype(values)
     if not numeric and not arguments.classification:
         _refuse_stray_text(values, name, arguments)
-    if arguments.regression or arguments.classification:
-        return arguments.regression, "on request"
-    if distinct <= 1:
+    if distinct <= 1 and not arguments.regression:
         found = f"{str(values.iloc[0])!r:.80} in every row" if distinct else "empty"
         raise ValueError(f"{name!r} is {found}: nothing can be learned")
-    if not numeric and distinct > max(len(values) // 2, 2):
+    if (arguments.classification or not (numeric or arguments.regression)) and distinct > max(len(values) // 2, 2):
         raise ValueError(
-            f"column {name!r} has {distinct} different texts in {len(values)} rows, such as "
+            f"column {name!r} has {distinct} different values in {len(values)} rows, such as "
             f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must not be written as text"
         )
+    if arguments.regression or arguments.classification:
+        return arguments.regression, "on request"
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
+    if not values.abs().max() > TINY:
+        raise ValueError(f"column {name!r} has no value above {values.abs().max():.3g} in size: use smaller units")
     whole = bool((values == values.round()).all())
     if distinct == 2 or (whole and distinct <= MOST_CLASSES):
         kind = "whole numbers" if whole else "numbers"

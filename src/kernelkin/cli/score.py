@@ -73,6 +73,8 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     frame = read_table(path, schema.task_names, schema.target_names, form)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])
+        # Refuses bad cells before rows are left out, while row numbers are those of the file.
+        schema.targets(frame), schema.encode(frame)
     gone = frame[list(schema.target_names)].isna().all(axis=1) | frame[schema.task_names].isna().any(axis=1)
     if gone.all():
         raise ValueError(f"{display_name(path)}: no row has a group and a target")

@@ -192,6 +192,7 @@ def check_lengths(X: np.ndarray, **others: Any) -> None:
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     """Return names for a message, shortened to `'a', 'b', 'c', ... (19 in all)` if there are many."""
     items = [repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+    items = [item if len(item) <= 80 else f"{item[:77]}..." for item in items]
     if len(items) <= at_most:
         return ", ".join(items)
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"

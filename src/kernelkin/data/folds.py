@@ -61,8 +61,8 @@ class TaskKFold(BaseCrossValidator):
     ['a', 'a', 'b'] ['a', 'a', 'b']
     """
 
-    # With metadata routing, scikit-learn passes groups to `split` without a request.
-    __metadata_request__split = {"groups": True}  # noqa: RUF012
+    # With metadata routing, scikit-learn passes either to `split` without a request.
+    __metadata_request__split = {"groups": True, "tasks": True}  # noqa: RUF012
 
     def __init__(self, n_splits=5, *, shuffle=True, stratify=False, random_state=None):
         self.n_splits = n_splits
@@ -70,16 +70,18 @@ class TaskKFold(BaseCrossValidator):
         self.stratify = stratify
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, tasks: Any = None) -> int:
         """Return the number of folds.
 
         Parameters
         ----------
-        X, y, groups : ignored
+        X, y, groups, tasks : ignored
         """
         return self.n_splits
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, tasks: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield training and test rows of each fold.
 
         Parameters
@@ -88,24 +90,25 @@ class TaskKFold(BaseCrossValidator):
             The rows; only their number is used.
         y : array of shape (n,), default None
             The targets, required if `stratify` is True.
-        groups : array of shape (n,)
-            The task of each row.
+        groups, tasks : array of shape (n,)
+            The task of each row, by either name.
 
         Yields
         ------
         train, test : arrays of positions
         """
+        groups = tasks if groups is None else groups
         if groups is None or (self.stratify and y is None):
             what = "groups, the task of each row" if groups is None else "y if stratify=True"
             raise ValueError(f"TaskKFold needs {what}")
         if not 1 < self.n_splits < np.inf:
             raise ValueError(f"n_splits must be 2 or more, got {self.n_splits!r}")
-        tasks = np.unique(check_labels(groups, "groups"), return_inverse=True)[1]
-        check_lengths(X, y=y, groups=tasks)
-        rows = [np.flatnonzero(tasks == t) for t in range(tasks.max() + 1)]
-        classes = as_array(y, "y") if self.stratify else np.zeros(len(tasks))
+        codes = np.unique(check_labels(groups, "groups"), return_inverse=True)[1]
+        check_lengths(X, y=y, groups=codes)
+        rows = [np.flatnonzero(codes == t) for t in range(codes.max() + 1)]
+        classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))
         rng = check_random_state(self.random_state) if self.shuffle else None
-        labels = np.empty(len(tasks), dtype=np.intp)
+        labels = np.empty(len(codes), dtype=np.intp)
         for part, dealt in zip(rows, _deal([classes[part] for part in rows], self.n_splits, rng), strict=True):
             labels[part] = dealt
         for fold in range(self.n_splits):

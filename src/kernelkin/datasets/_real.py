@@ -7,10 +7,9 @@ from inspect import getdoc
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Bunch
 
-from ._bunch import make_bunch
-from ._fetch import RemoteFile, fetch
-from ._registry import LANDMINE, MFEAT, SARCOS, SCHOOL, SCHOOL_SPLITS, STOCK
+from ._files import LANDMINE, MFEAT, SARCOS, SCHOOL, SCHOOL_SPLITS, STOCK, RemoteFile, fetch, make_bunch
 
 DataHome = str | os.PathLike[str] | None
 
@@ -43,7 +42,7 @@ SCHOOL_FEATURES = [
 ]
 
 
-def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
+def load_stock(*, data_home: DataHome = None) -> Bunch:
     """Load the weekly log returns of nine stocks in 2004: nine regression tasks on the same rows.
 
     Weekly log returns of nine large companies in 2004. Each task predicts the return of one company from the
@@ -53,18 +52,13 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     Parameters
     ----------
     data_home : path, optional
-        Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
+        Folder with the files; by default the one that KERNELKIN_DATA names. Missing files are downloaded into a cache.
 
     Returns
     -------
-    Bunch or tuple
+    Bunch
         ``data`` (25, 9) the returns of one week, ``target`` (25, 9) those of the next; ``data_test``, ``target_test``
-        the same for the second half of the year; ``frame`` (with ``as_frame``) features and targets side by side;
-        ``feature_names``, ``target_names``, ``DESCR``.
+        the same for the second half of the year; ``feature_names``, ``target_names``, ``DESCR``.
 
     References
     ----------
@@ -85,17 +79,12 @@ def load_stock(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
         (X, y),
         (X_test, y_test),
         feature_names=STOCKS,
-        target_columns=[f"next {stock}" for stock in STOCKS],  # columns of a frame have different names
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         target_names=list(STOCKS),
         DESCR=getdoc(load_stock),
     )
 
 
-def load_landmine(
-    tasks: str = "usual", *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
-) -> Any:
+def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
     """Load the landmine fields: one binary task for each field, 6% of the rows positive.
 
     Landmine or clutter from nine features of radar images, in 29 fields: four moments, three correlations, an
@@ -108,17 +97,13 @@ def load_landmine(
         Which of the 29 fields to load, counted from 1: "usual" is 1-10 and 16-24, the choice of most papers; "literal"
         is 1-19, as worded in the MK-MTRL paper and markedly easier; "all" is 1-29.
     data_home : path, optional
-        Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
-    return_X_y : bool, default=False
-        Return ``(data, target, tasks)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
+        Folder with the files; by default the one that KERNELKIN_DATA names. Missing files are downloaded into a cache.
 
     Returns
     -------
-    Bunch or tuple
-        ``data`` (n, 9), ``target`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on; ``frame``
-        (with ``as_frame``) all of these side by side; ``task_names`` (T,), ``groups`` (T,) "foliated" or "desert",
+    Bunch
+        ``data`` (n, 9), ``target`` (n,) in {0, 1} with 1 a mine, ``tasks`` (n,) labels "field01" and on;
+        ``task_names`` (T,), ``groups`` (T,) "foliated" or "desert",
         ``feature_names``, ``target_names``, ``DESCR``.
 
     References
@@ -144,9 +129,6 @@ def load_landmine(
     return make_bunch(
         (np.ascontiguousarray(np.concatenate(X)), np.concatenate(y).astype(np.int64), labels),
         feature_names=LANDMINE_FEATURES,
-        target_columns="mine",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         target_names=["clutter", "mine"],
         task_names=names,
         groups=np.where(np.array(fields) <= LAST_FOLIATED_FIELD, "foliated", "desert"),
@@ -154,7 +136,7 @@ def load_landmine(
     )
 
 
-def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
+def load_sarcos(*, data_home: DataHome = None) -> Bunch:
     """Load the SARCOS robot arm (its test file): seven regression tasks on the same rows.
 
     Inverse dynamics of a SARCOS arm with seven degrees of freedom: seven joint positions, velocities and
@@ -163,17 +145,12 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
     Parameters
     ----------
     data_home : path, optional
-        Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
+        Folder with the files; by default the one that KERNELKIN_DATA names. Missing files are downloaded into a cache.
 
     Returns
     -------
-    Bunch or tuple
-        ``data`` (4449, 21), ``target`` (4449, 7), both on their raw scale; ``frame`` (with ``as_frame``) both side by
-        side; ``feature_names``, ``target_names``, ``DESCR``.
+    Bunch
+        ``data`` (4449, 21), ``target`` (4449, 7), both unscaled; ``feature_names``, ``target_names``, ``DESCR``.
 
     References
     ----------
@@ -194,17 +171,12 @@ def load_sarcos(*, data_home: DataHome = None, return_X_y: bool = False, as_fram
     return make_bunch(
         (np.ascontiguousarray(table[:, :21]), np.ascontiguousarray(table[:, 21:])),
         feature_names=[f"{what}{joint}" for what in ("position", "velocity", "acceleration") for joint in joints],
-        target_columns=torques,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         target_names=torques,
         DESCR=getdoc(load_sarcos),
     )
 
 
-def load_school(
-    split: int | None = None, *, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False
-) -> Any:
+def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunch:
     """Load the exam scores of the pupils of 139 London schools: one regression task for each school.
 
     Exam scores of 15,362 pupils of 139 schools of the Inner London Education Authority, 1985 to 1987. The year, the
@@ -217,19 +189,14 @@ def load_school(
     split : int from 1 to 10, optional
         Which of the ten published 75/25 splits to use; by default all rows without a split.
     data_home : path, optional
-        Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
-    return_X_y : bool, default=False
-        Return ``(data, target, tasks)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
+        Folder with the files; by default the one that KERNELKIN_DATA names. Missing files are downloaded into a cache.
 
     Returns
     -------
-    Bunch or tuple
+    Bunch
         ``data`` (15362, 27) without the file's column of ones, ``target`` (15362,), ``tasks`` (15362,) labels
         "school001" and on; with a split these are its training rows, and ``data_test``, ``target_test``, ``tasks_test``
-        its test rows. ``frame`` (with ``as_frame``) features, target and tasks side by side; ``task_names`` (139,),
-        ``feature_names``, ``DESCR``.
+        its test rows. ``task_names`` (139,), ``feature_names``, ``DESCR``.
 
     References
     ----------
@@ -259,15 +226,12 @@ def load_school(
     return make_bunch(
         *parts,
         feature_names=SCHOOL_FEATURES,
-        target_columns="score",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         task_names=names,
         DESCR=getdoc(load_school),
     )
 
 
-def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame: bool = False) -> Any:
+def load_mfeat(*, data_home: DataHome = None) -> Bunch:
     """Load the multiple-features digits: 2,000 digits in six views.
 
     2,000 handwritten digits from Dutch utility maps, 200 of each, in six views: 76 Fourier coefficients (fou), 216
@@ -277,18 +241,13 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     Parameters
     ----------
     data_home : path, optional
-        Folder with the files. Default: the one that KERNELKIN_DATA names; a missing file is downloaded into a cache.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
+        Folder with the files; by default the one that KERNELKIN_DATA names. Missing files are downloaded into a cache.
 
     Returns
     -------
-    Bunch or tuple
-        ``data`` (2000, 649) the views side by side, ``target`` (2000,) the digits; ``frame`` (with ``as_frame``) both
-        side by side; ``views`` the columns (a slice) of each view by name, as `kernelkin.kernels.view_kernels` takes
-        them; ``feature_names``, ``target_names``, ``DESCR``.
+    Bunch
+        ``data`` (2000, 649) the views side by side, ``target`` (2000,) the digits; ``views`` the columns (a slice)
+        of each view by name, for `kernelkin.view_kernels`; ``feature_names``, ``target_names``, ``DESCR``.
 
     References
     ----------
@@ -308,9 +267,6 @@ def load_mfeat(*, data_home: DataHome = None, return_X_y: bool = False, as_frame
     return make_bunch(
         (np.hstack([table[:, :-1] for table in tables.values()]), tables["fou"][:, -1].astype(np.int64)),
         feature_names=[f"{view}{i:03d}" for view, width in zip(tables, widths, strict=True) for i in range(width)],
-        target_columns="digit",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         views={view: slice(end - width, end) for view, width, end in zip(tables, widths, ends, strict=True)},
         target_names=[str(digit) for digit in range(10)],
         DESCR=getdoc(load_mfeat),

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from ..decompositions import cholesky
 from ..kernels.families import view_kernels
 from ..kernels.kernel import fit_kernels
-from ._bunch import make_bunch
+from ._files import make_bunch
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
 
@@ -34,8 +34,6 @@ def make_related_tasks(
     similarity: float = 0.9,
     test_size: int = 0,
     random_state: int | np.random.RandomState | None = None,
-    return_X_y: bool = False,
-    as_frame: bool = False,
 ) -> Any:
     """Draw tasks that satisfy the assumption of MK-MTRL: kernel weights are similar within groups of tasks.
 
@@ -64,18 +62,13 @@ def make_related_tasks(
         Held-out rows of each task.
     random_state : int, RandomState or None
         Seed.
-    return_X_y : bool, default=False
-        Return ``(data, target, tasks)`` of the training rows instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
 
     Returns
     -------
-    Bunch or tuple
+    Bunch
         ``data`` (T * n_samples, K * n_features_per_kernel), ``target`` and ``tasks`` (labels "task00" and on), and
-        ``data_test``, ``target_test``, ``tasks_test`` for the held-out rows; ``frame`` (with ``as_frame``) features,
-        target and tasks of the training rows side by side; ``task_names`` (T,), ``groups`` (T,), ``kernel_weights``
-        (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
+        ``data_test``, ``target_test``, ``tasks_test`` for the held-out rows; ``task_names`` (T,), ``groups`` (T,),
+        ``kernel_weights`` (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
 
     Examples
     --------
@@ -116,9 +109,6 @@ def make_related_tasks(
     return make_bunch(
         *parts,
         feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
-        target_columns="target",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
         task_names=names,
         groups=groups,
         kernel_weights=weights,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._bunch import make_bunch
+from ._files import make_bunch
 
 FEATURES = ("day", "temperature", "price", "rain", "humidity", "wind", "pressure")
 DESCR = (
@@ -26,7 +26,6 @@ def make_shops(
     test_size: int = 0,
     random_state: int | np.random.RandomState | None = None,
     return_X_y: bool = False,
-    as_frame: bool = False,
 ) -> Any:
     """Draw shops with few days each and partly similar sales.
 
@@ -47,16 +46,13 @@ def make_shops(
         Seed.
     return_X_y : bool, default=False
         Return ``(data, target, tasks)`` of the training rows instead of a Bunch.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
 
     Returns
     -------
     Bunch or tuple
         ``data`` (n_shops * n_days, 7), ``target`` (sales) and ``tasks`` (labels "shop01" and on), and ``data_test``,
-        ``target_test``, ``tasks_test`` for the held-out rows; ``frame`` (with ``as_frame``) features, target and tasks
-        of the training rows side by side; ``functions``, which maps rows (q, 7) to expected sales (q, n_shops);
-        ``task_names``, ``feature_names``, ``DESCR``.
+        ``target_test``, ``tasks_test`` for the held-out rows; ``functions``, which maps rows (q, 7) to expected
+        sales (q, n_shops); ``task_names``, ``feature_names``, ``DESCR``.
 
     Examples
     --------
@@ -79,9 +75,7 @@ def make_shops(
         train,
         test,
         feature_names=list(FEATURES),
-        target_columns="sales",
         return_X_y=return_X_y,
-        as_frame=as_frame,
         task_names=names,
         functions=functions,
         DESCR=DESCR,

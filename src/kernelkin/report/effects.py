@@ -303,7 +303,11 @@ def _date_input(column: Column, positions: Sequence[int], days: np.ndarray) -> I
     """Return the input for a column of dates: all distinct days if few, otherwise steps over most of their range."""
     unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
     distinct = np.unique(days)
-    steps = distinct if len(distinct) <= N_VALUES else np.linspace(*np.quantile(days, RANGE), N_VALUES)
+    steps = (
+        distinct
+        if len(distinct) <= N_VALUES
+        else np.linspace(np.quantile(days, RANGE[0]), np.quantile(days, RANGE[1]), N_VALUES)
+    )
     dates = np.unique(np.round(steps * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
     features = encode_columns([column], Table((column.name,), (dates,), ("date",)), ".")
     return Input(column.name, "", positions, np.datetime_as_string(dates).tolist(), features, "date")

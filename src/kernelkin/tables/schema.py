@@ -102,8 +102,9 @@ class TableSchema:
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
-        task, *further = [task] if task is None or isinstance(task, str) else list(task)
-        special = [*targets, *([] if task is None else [task]), *further]
+        columns = [] if task is None else [task] if isinstance(task, str) else list(task)
+        first, further = columns[0] if columns else None, columns[1:]
+        special = [*targets, *columns]
         check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
@@ -112,9 +113,9 @@ class TableSchema:
             moments = [_moments(read_target(frame[name], decimal, u)) for name, u in zip(targets, units, strict=True)]
         return cls(
             columns=encoder.columns_,
-            task=task,
+            task=first,
             target_names=targets,
-            whole_tasks=task is not None and are_whole(frame[task]),
+            whole_tasks=first is not None and are_whole(frame[first]),
             regression=regression,
             target_means=tuple(mean for mean, _ in moments),
             target_scales=tuple(scale for _, scale in moments),

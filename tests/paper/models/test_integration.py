@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
+from kernelkin.data import TaskKFold
 
 MODELS = {
     "hinge": MKMTRLClassifier(),
@@ -120,7 +121,7 @@ def test_pipeline_with_tasks_as_a_fit_parameter(model):
 def test_tasks_are_routed(model, routing):
     X, y, labels, tasks = long_data(5)
     y = labels if isinstance(model, MKMTRLClassifier) else y
-    asking = clone(model).set_fit_request(tasks=True).set_score_request(tasks=True)
+    asking = clone(model)
     result = cross_validate(asking, X, y, cv=FOLDS, params={"tasks": tasks}, error_score="raise", return_estimator=True)
     for (_, test), fold, score in zip(FOLDS.split(X), result["estimator"], result["test_score"], strict=True):
         assert fold.tasks_.tolist() == ["ada", "bea", "cyd"]
@@ -129,11 +130,31 @@ def test_tasks_are_routed(model, routing):
     assert search.best_estimator_.tasks_.tolist() == ["ada", "bea", "cyd"]
 
 
+@pytest.mark.parametrize("rows", [20, 5], ids=["several rows of a task in a fold", "one row of a task in a fold"])
+def test_routed_tasks_give_finite_scores_with_folds_inside_tasks(rows, routing):
+    X, y, _, tasks = long_data(5)
+    kept = np.sort(np.concatenate([np.flatnonzero(tasks == task)[:rows] for task in np.unique(tasks)]))
+    X, y, tasks, folds = X[kept], y[kept], tasks[kept], TaskKFold(5, random_state=0)
+    scores = cross_val_score(MKMTRLRegressor(), X, y, cv=folds, params={"tasks": tasks})
+    for (train, test), score in zip(folds.split(X, tasks=tasks), scores, strict=True):
+        fitted = MKMTRLRegressor().fit(X[train], y[train], tasks=tasks[train])
+        assert score == fitted.score(X[test], y[test], tasks=tasks[test]) and np.isfinite(score)
+    chain = make_pipeline(StandardScaler(), MKMTRLRegressor())
+    search = GridSearchCV(chain, {"mkmtrlregressor__C": [0.1, 1.0]}, cv=folds).fit(X, y, tasks=tasks)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_without_routing_the_warning_says_what_to_do():
+    X, y, _, tasks = long_data(5)
+    with pytest.warns(UserWarning, match=r"give the estimator a task_column \(scikit-learn's cross-validation passes"):
+        cross_val_score(MKMTRLRegressor(), X, y, cv=FOLDS, params={"tasks": tasks})
+
+
 def test_tasks_and_weights_are_routed_through_a_pipeline(model, routing):
     X, y, labels, tasks = long_data(6)
     y = labels if isinstance(model, MKMTRLClassifier) else y
     weight = np.random.default_rng(0).uniform(0.5, 2, size=len(X))
-    asking = model.set_fit_request(tasks=True, sample_weight=True).set_predict_request(tasks=True)
+    asking = model.set_fit_request(sample_weight=True)
     chain = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), asking)
     chain.fit(X, y, tasks=tasks, sample_weight=weight)
     scaled = StandardScaler().fit_transform(X)
@@ -169,7 +190,7 @@ def test_precomputed_grams_with_tasks(routing):
     grams = np.stack([kernel.fit(X)(X) for kernel in kernels], axis=2)
     scores = []
     for given, rows in ((kernels, X), ("precomputed", grams)):
-        model = MKMTRLRegressor(given, tol=1e-6).set_fit_request(tasks=True).set_score_request(tasks=True)
+        model = MKMTRLRegressor(given, tol=1e-6)
         scores.append(cross_val_score(model, rows, y, cv=FOLDS, params={"tasks": tasks}, error_score="raise"))
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
 

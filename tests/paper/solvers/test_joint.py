@@ -11,8 +11,9 @@ from kernelkin.paper.solvers import Certificate, Joint, Status
 from tasks import LOSSES, in_turn, make_problem, random_prior, random_problem, watch
 
 C, MU = 2.0, 0.5
-# Of the cone solver's value.
-ERROR = 1e-6
+# Relative error of the cone solver: where the best relationship has rank one, its value was 1.1e-6 above ours, which
+# has a gap of 5e-9.
+ERROR = 3e-6
 
 
 def check_against_cone(loss, seed, T, K, n, prior, shrinkage, min_rank, evenness=0.0):

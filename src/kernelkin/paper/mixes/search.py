@@ -20,13 +20,13 @@ from ...uncertainty.estimate import Uncertainty
 from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import Regression
 from ..grams.coupled import on_device
-from ..grams.operator import PANEL_COLUMNS, SharedOperator, in_blocks
+from ..grams.operator import SharedOperator, in_blocks
 from ..grams.stack import SharedGrams
 from ..learners.machines import Ridge
 from ..penalties.norms import FixedWeights
 from ..problems.columns import Block, solve_block
 from ..problems.panel import MachinePanel
-from .errors import CompleteTargets, MaskedTargets
+from .errors import Spectrum, TaskTargets
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
 STRENGTHS = np.logspace(-3, 4, 15)
@@ -34,13 +34,11 @@ STRENGTHS = np.logspace(-3, 4, 15)
 GROUPS, TASKS_PER_GROUP = 8, 12
 # What weights of a task's own must gain, as a share of the variance of its targets: less is the accuracy of machines.
 _LEAST_GAIN = 1e-4
-# The share of rows that is held out to compare own weights, the fewest rows that are worth a split, and the fewest
-# labels of a task among them that are counted.
-_HELD, _FEWEST, _FEWEST_HELD = 0.25, 12, 3
+# The share of rows that is held out to compare own weights, and the fewest rows that are worth a split.
+_HELD, _FEWEST = 0.25, 12
 # The relative gap to which their machines are solved: far below what their errors tell.
 _TOL = 1e-4
 
-Targets = CompleteTargets | MaskedTargets
 # Members, mix (K,) and strength of each group of tasks.
 Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
@@ -62,6 +60,8 @@ class TaskMixFit:
             lacking = "the squared loss of regression"
         elif data.form != "wide":
             lacking = "wide data (y with a column for each task)"
+        elif any(len(rows) < len(data.X) for rows in data.rows):
+            lacking = "a label for every row and task"
         else:
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
@@ -81,9 +81,6 @@ class TaskMixPlan(NamedTuple):
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
         data, n_kernels = self.fit.data, self.fit.gram_plan().n_kernels
         extra = 8 * len(data.X) ** 2 * (n_kernels + 6)
-        if any(len(rows) < len(data.X) for rows in data.rows):
-            # Masks, folds and errors of all labels, and a block of columns at all strengths.
-            extra += len(data.X) * (20 * data.n_tasks + 24 * PANEL_COLUMNS * len(STRENGTHS))
         return Need(need.peak + extra, need.advice)
 
     def run(self, options: RunOptions) -> Fitted:
@@ -99,8 +96,7 @@ class TaskMixPlan(NamedTuple):
         panel = plan.machines
         if not isinstance(panel, MachinePanel):
             panel = MachinePanel.of(panel, plan.data.rows, len(plan.data.X))
-        Y = panel.y if len(panel.cost) == 1 else np.where(panel.cost > 0, panel.y, np.nan)
-        found = choose_mixes(shared.operator, Y, has_intercept=panel.has_intercept)
+        found = choose_mixes(shared.operator, panel.y, has_intercept=panel.has_intercept)
         fitted = replace(plan, penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
         fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
         return fitted, found
@@ -114,7 +110,7 @@ class TaskMixes(NamedTuple):
     B : (K, T) the kernel weights of each task, at cost 1.
     mixes : (m, K) the mixes that were tried, of sum one.
     strengths : (c,) those that were tried.
-    errors : (m, c, T) mean squares of the leave-one-out errors; of out-of-fold errors where labels are missing.
+    errors : (m, c, T) mean squares of the leave-one-out errors.
     variance : (T,) mean squares of the targets, less their means where there is an intercept.
     choices : (T, 2) the mix and the strength that each task chose, by position.
     by_own : (T,) whether its weights are its own in the place of that mix.
@@ -130,18 +126,13 @@ class TaskMixes(NamedTuple):
 
 
 def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool) -> TaskMixes:
-    """Choose the kernel weights of each column of Y (n, T), with NaN for missing labels."""
-    targets: Targets
-    if (missing := np.isnan(Y)).any():
-        known, mask = np.nan_to_num(Y), (~missing).astype(np.float32)
-        targets = MaskedTargets(operator, known, has_intercept, STRENGTHS, mask).with_useful_strengths()
-    else:
-        targets = CompleteTargets(operator, Y, has_intercept, STRENGTHS)
+    """Choose the kernel weights of each column of Y (n, T)."""
+    targets = TaskTargets(operator, Y, has_intercept, STRENGTHS)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
-    plain: Any = targets.decompose(even)
-    strength = _best_strength(targets, targets.losses(plain), every)
-    reference, own = targets.reference(plain, strength), targets.own_weights(plain, strength, every)
-    mixes, found = [even], [targets.errors(plain, reference)]
+    plain = Spectrum(targets, even)
+    reference = plain, _best_strength(targets, targets.losses(plain), every)
+    own = targets.own_weights(*reference, every)
+    mixes, found = [even], [targets.errors(plain, *reference)]
     groups: Groups = []
     for labels in (np.zeros(len(every), dtype=int), None):
         labels = _groups(own) if labels is None else labels
@@ -153,32 +144,32 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
             sums = start[:, members].sum(axis=0)
             directed = members[sums > 0]
             mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
-            matrix: Any = targets.decompose(mix)
+            spectrum = Spectrum(targets, mix)
             mixes.append(mix)
-            found.append(targets.errors(matrix, reference))
-            strength = _best_strength(targets, found[-1].loss, members)
+            found.append(targets.errors(spectrum, *reference))
+            strength = _best_strength(targets, found[-1][0], members)
             groups.append((members, mix, strength))
-            own[:, members] = targets.own_weights(matrix, strength, members)
+            own[:, members] = targets.own_weights(spectrum, strength, members)
     # Targets may have any units: tasks are compared by shares of their variance.
     unit = targets.variance
-    gains = np.array([unit * expected_gains(each.gain / unit, each.error / unit) for each in found])
-    return _take(targets, own, groups, np.array(mixes), np.array([each.loss for each in found]), gains)
+    gains = np.array([unit * expected_gains(gain / unit, error / unit) for _, gain, error in found])
+    return _take(targets, own, groups, np.array(mixes), np.array([loss for loss, _, _ in found]), gains)
 
 
-def _best_strength(targets: Targets, loss: np.ndarray, members: np.ndarray) -> float:
+def _best_strength(targets: TaskTargets, loss: np.ndarray, members: np.ndarray) -> float:
     """The strength that is best for some tasks together, by the losses (c, T) of all."""
     return float(targets.strengths[(loss[:, members] / targets.variance[members]).mean(axis=1).argmin()])
 
 
 def _take(
-    targets: Targets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
+    targets: TaskTargets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
     """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
     best = gains.reshape(-1, n_tasks).argmax(axis=0)
     mix, strength = np.divmod(best, len(strengths))
     loss = errors[mix, strength, np.arange(n_tasks)]
-    total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, targets.n_labels)
+    total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
     shared, sums = total * mixes[mix].T, own.sum(axis=0)
     gain, error = gains_of_own_weights(targets, groups, shared)
     share = expected_gains((gain / targets.variance)[np.newaxis], (error / targets.variance)[np.newaxis])[0]
@@ -224,7 +215,7 @@ def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n
     return np.exp(np.log(strengths) @ weights / weights.sum(axis=0))
 
 
-def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gains_of_own_weights(targets: TaskTargets, groups: Groups, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
 
     A leave-one-out error says nothing here, for a task's own weights were found from all of its rows. So they are found
@@ -238,15 +229,13 @@ def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -
     order = np.random.default_rng(0).permutation(n_rows)
     held, rows = np.sort(order[: int(_HELD * n_rows)]), np.sort(order[int(_HELD * n_rows) :])
     kept, cross = targets.take(rows), targets.operator.entries(held, rows)
-    Y, mask = targets.Y[held] - kept.means, np.ones((len(held), 1)) if targets.mask is None else targets.mask[held]
-    arrays, n_held = targets.arrays, mask.sum(axis=0, dtype=np.float64)
+    Y, arrays = targets.Y[held] - kept.means, targets.arrays
 
     def squares(b: np.ndarray, members: np.ndarray) -> Any:
         """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
         weights = arrays.array(b)
-        labels = None if kept.mask is None else arrays.array(kept.mask[:, members].astype(np.float64))
-        cost = arrays.array(np.ones((1, len(members)))) if labels is None else labels
-        block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, labels, kept.has_intercept)
+        cost = arrays.array(np.ones((1, len(members))))
+        block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, None, kept.has_intercept)
         solution = solve_block(block, None, _TOL)
         values = 0.0
         for matrix, weight in zip(cross, weights, strict=True):
@@ -254,22 +243,17 @@ def gains_of_own_weights(targets: Targets, groups: Groups, shared: np.ndarray) -
         return (arrays.array(Y[:, members]) - values - solution.intercept) ** 2
 
     for members, mix, strength in groups:
-        found = kept.own_weights(kept.decompose(mix), strength, members)
+        found = kept.own_weights(Spectrum(kept, mix), strength, members)
         sums, common = found.sum(axis=0), shared[:, members]
         own = np.where(sums > 0, found * (common.sum(axis=0) / np.where(sums > 0, sums, 1.0)), common)
 
         def compare(where: slice, own: Any = own, common: Any = common, members: Any = members) -> np.ndarray:
             some = members[where]
             fall = squares(common[:, where], some) - squares(own[:, where], some)
-            known = np.broadcast_to(mask, targets.Y[held].shape)[:, some].astype(np.float64)
-            known = arrays.array(np.ascontiguousarray(known))
-            count = known.sum(0) + 1e-300
-            gain = (known * fall).sum(0) / count
-            return arrays.numpy(arrays.xp.stack([gain, (known * (fall - gain) ** 2).sum(0) / count, count]))
+            gain = fall.mean(0)
+            return arrays.numpy(arrays.xp.stack([gain, ((fall - gain) ** 2).mean(0)]))
 
         size = arrays.columns(kept.operator.n_rows, kept.operator.n_kernels)
-        gain, variance, count = np.concatenate(in_blocks(arrays, len(members), size, compare), axis=1)
-        gains[members], errors[members] = gain, np.sqrt(variance / np.maximum(count, 1.0))
-    # Tasks with very few held-out labels get no gain of their own.
-    few = n_held < _FEWEST_HELD
-    return np.where(few, 0.0, gains), np.where(few, errors.max(initial=0.0), errors)
+        gains[members], variance = np.concatenate(in_blocks(arrays, len(members), size, compare), axis=1)
+        errors[members] = np.sqrt(variance / len(held))
+    return gains, errors

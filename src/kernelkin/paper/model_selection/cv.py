@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,11 +26,11 @@ from ...engines.threads import SingleThreadedBLAS, count_workers, read_engine
 from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
-from ...parameters import REGRESSION_LOSS, Parameter, describe, set_parameters
+from ...parameters import PARAMETERS, Parameter, describe
 from ..fitting.targets import Regression
 from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
-from ..models.mkmtrl import MKMTRLClassifier, MKMTRLRegressor
+from ..models.machines import MKMTRLClassifier, MKMTRLRegressor
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
 from .search import SearchGrams, run_search, separate_need, shares_grams, tabulate
@@ -47,6 +48,7 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         "data a row is held out for all tasks at once, unless training and test rows are given as masks of labels, of "
         "shape (n, T). If a class has a single row in a task, this row is always in training.",
         [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+        5,
     ),
     "scoring": Parameter(
         "None, str or callable",
@@ -63,6 +65,7 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         "Tolerance for candidates during the search; the larger of `search_tol` and `tol` is used. The final fit uses "
         "`tol`.",
         [Interval(Real, 0, None, closed="neither")],
+        1e-3,
     ),
     "cache": Parameter(
         "path, optional",
@@ -81,9 +84,10 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         'Where folds and candidates are fitted. "threads": `n_jobs` threads of this process. '
         "A `distributed.Client`: the workers of its cluster, each of which gets all rows. "
         "The result does not depend on it.",
+        default="threads",
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
-    "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"]),
+    "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",
         "Called after each candidate on each fold, with the number of finished fits and the total number. Candidates "
@@ -125,10 +129,18 @@ _GRID = Parameter(
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose kernel weights and strength separately for each task, by its held-out errors. Errors of tasks "
-    "with few rows are shrunk towards those of all tasks. Only for the squared loss on wide data; labels may be "
-    "missing (see the guide on large data). This replaces the search over `grid`. `kernel_weights_` are then those "
+    "with few rows are shrunk towards those of all tasks. Only for the squared loss on wide data without missing "
+    "labels (see the guide on large data). This replaces the search over `grid`. `kernel_weights_` are then those "
     "for C = 1; `cv`, `scoring` and the parameters of the penalty (`mu`, `shrinkage` etc.) are not used.",
     ["boolean"],
+    False,
+)
+# Parameters of the searches, in order.
+_CHOICE = "cv scoring search_tol cache"
+_MODEL = "kernels * C mu parsimony couplings sharing task_features shared_rank prior shrinkage min_rank evenness"
+_SEARCHED = (
+    f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
+    "verbose callback"
 )
 _SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
 _REGRESSOR_ATTRIBUTES = {
@@ -170,7 +182,9 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     verbose: int
     callback: Any
 
-    __metadata_request__predict: ClassVar = {"split": UNUSED, "return_std": UNUSED}
+    __metadata_request__fit: ClassVar = {"tasks": True}
+    __metadata_request__score: ClassVar = {"tasks": True}
+    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def make_model(self) -> Any:
@@ -317,7 +331,13 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 @describe(
     (),
     SEARCH_ATTRIBUTES,
-    estimator=Parameter("estimator", "Any model of this library.", [HasMethods(["fit", "predict", "specification"])]),
+    f"estimator grid * {_CHOICE} n_jobs engine random_state verbose callback",
+    estimator=Parameter(
+        "estimator",
+        "Any model of this library.",
+        [HasMethods(["fit", "predict", "specification"])],
+        inspect.Parameter.empty,
+    ),
     **SEARCH_PARAMETERS,
 )
 class MultiTaskCV(BaseSearch):
@@ -340,28 +360,11 @@ class MultiTaskCV(BaseSearch):
     {'mu': 0.001}
     """
 
-    def __init__(
-        self,
-        estimator,
-        grid=None,
-        *,
-        cv=5,
-        scoring=None,
-        search_tol=1e-3,
-        cache=None,
-        n_jobs=None,
-        engine="threads",
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def make_model(self) -> Any:
         return clone(self.estimator)
 
 
-@describe((), SEARCH_ATTRIBUTES, **_SEARCH)
+@describe((), SEARCH_ATTRIBUTES, f"{_MODEL} loss class_weight grid {_SEARCHED}", loss=PARAMETERS["loss"], **_SEARCH)
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
@@ -382,49 +385,17 @@ class MKMTRLClassifierCV(BaseSearch):
     (3, 6)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu="scale",
-        parsimony=0.0,
-        couplings=None,
-        sharing=1.0,
-        task_features=None,
-        shared_rank="auto",
-        prior=None,
-        shrinkage=0.1,
-        min_rank=1.0,
-        evenness=0.0,
-        loss="hinge",
-        class_weight=None,
-        grid=None,
-        cv=5,
-        scoring=None,
-        search_tol=1e-3,
-        cache=None,
-        normalize="trace",
-        unknown_tasks="error",
-        min_rows=None,
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def make_model(self) -> MKMTRLClassifier:
         return MKMTRLClassifier(**_model_parameters(self, MKMTRLClassifier))
 
 
-@describe((), _REGRESSOR_ATTRIBUTES, loss=REGRESSION_LOSS, per_task=_PER_TASK, **_SEARCH)
+@describe(
+    (),
+    _REGRESSOR_ATTRIBUTES,
+    f"{_MODEL} loss epsilon fit_intercept grid per_task {_SEARCHED}",
+    per_task=_PER_TASK,
+    **_SEARCH,
+)
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
 
@@ -442,46 +413,6 @@ class MKMTRLRegressorCV(BaseSearch):
     >>> model.best_params_
     {'mu': 0.001}
     """
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu="scale",
-        parsimony=0.0,
-        couplings=None,
-        sharing=1.0,
-        task_features=None,
-        shared_rank="auto",
-        prior=None,
-        shrinkage=0.1,
-        min_rank=1.0,
-        evenness=0.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        grid=None,
-        per_task=False,
-        cv=5,
-        scoring=None,
-        search_tol=1e-3,
-        cache=None,
-        normalize="trace",
-        unknown_tasks="error",
-        min_rows=None,
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         if hasattr(self, "task_choices_"):

@@ -12,10 +12,11 @@ from .machines import (
     MKLSAClassifier,
     MKMTFLClassifier,
     MKMTFLRegressor,
+    MKMTRLClassifier,
+    MKMTRLRegressor,
     STLClassifier,
     STLRegressor,
 )
-from .mkmtrl import MKMTRLClassifier, MKMTRLRegressor
 from .spectral import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from .two_stage import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -19,6 +19,10 @@ class PaperEstimator(MultiTaskEstimator):
     """Base class of the estimators in the paper."""
 
     uncertainty_: Uncertainty
+
+    if TYPE_CHECKING:
+        # `describe` writes the `__init__` of estimators.
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @property
     def task_relationship_(self) -> np.ndarray:

@@ -10,7 +10,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
-from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe, set_parameters
+from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe
 from ..fitting.fit import Fit, Shape
 from ..fitting.targets import Classification, Regression, Targets
 from ..penalties.norms import MixedNorm
@@ -40,17 +40,21 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
 
 @describe(
     (*KERNEL_MACHINE, *CLASSES, *COUPLED),
+    parameters="kernels * loss penalty solver C mu parsimony couplings sharing task_features shared_rank normalize "
+    "unknown_tasks min_rows task_column init tol max_iter n_jobs engine device verbose callback",
     loss=Parameter(
         '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',
         'Loss function. "hinge" gives a classifier, the others a regressor. For further options, pass '
         "`Classification(loss, class_weight)` or `Regression(loss, epsilon, fit_intercept)` from "
         "`kernelkin.paper.fitting`.",
+        default="squared",
     ),
     penalty=Parameter(
         '{"relation", "lp", "shared", "simplex", "mixed"}, penalty or callable',
         "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
         "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
         "returns a penalty.",
+        default="relation",
     ),
     solver=Parameter(
         "str, solver or None",
@@ -78,35 +82,6 @@ class MultiTaskKernelEstimator(PaperEstimator):
     >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
     True
     """
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        loss="squared",
-        penalty="relation",
-        solver=None,
-        C=1.0,
-        mu="scale",
-        parsimony=0.0,
-        couplings=None,
-        sharing=1.0,
-        task_features=None,
-        shared_rank="auto",
-        normalize="trace",
-        unknown_tasks="error",
-        min_rows=None,
-        task_column=None,
-        init=None,
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
 
     def specification(self) -> Fit:
         has_path = isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS

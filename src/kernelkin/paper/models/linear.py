@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...data.forms import TaskData
 from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
-from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, POSITIVE, Parameter, describe, set_parameters
+from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, PARAMETERS, POSITIVE, Parameter, describe
 from ..fitting.linear import LinearFit, LinearResult, on_shared_rows, task_by_task, task_bytes
 from ..penalties.relation import Relation, effective_rank
 from .base import PaperRegressor
@@ -42,7 +42,7 @@ _NOISE = 1e-6
 Coefficients = tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
 
 
-@describe(LINEAR, _MODELS)
+@describe(LINEAR, _MODELS, "* fit_intercept task_column")
 class OLSRegressor(PaperRegressor):
     """OLS: ordinary least squares for each task, with scikit-learn's `LinearRegression`.
 
@@ -58,9 +58,6 @@ class OLSRegressor(PaperRegressor):
     array([1., 2.])
     """
 
-    def __init__(self, *, fit_intercept=True, task_column=None):
-        set_parameters(self, locals())
-
     def specification(self) -> LinearFit:
         from sklearn.linear_model import LinearRegression
 
@@ -71,9 +68,12 @@ class OLSRegressor(PaperRegressor):
 @describe(
     (*LINEAR, "duality_gap_", "n_iter_"),
     _MODELS,
-    alpha=Parameter("float", "Strength of the 1-norm, in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.", POSITIVE),
-    tol=Parameter("float", "Tolerance of scikit-learn's `Lasso`.", NOT_NEGATIVE),
-    max_iter=Parameter("int", "Maximum number of iterations of scikit-learn's `Lasso`.", COUNT),
+    "* alpha fit_intercept task_column tol max_iter",
+    alpha=Parameter(
+        "float", "Strength of the 1-norm, in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.", POSITIVE, 0.1
+    ),
+    tol=Parameter("float", "Tolerance of scikit-learn's `Lasso`.", NOT_NEGATIVE, 1e-4),
+    max_iter=Parameter("int", "Maximum number of iterations of scikit-learn's `Lasso`.", COUNT, 1000),
 )
 class LassoRegressor(PaperRegressor):
     """Lasso: least squares with a 1-norm penalty for each task, with scikit-learn's `Lasso`.
@@ -89,9 +89,6 @@ class LassoRegressor(PaperRegressor):
     >>> (model.coef_ != 0).tolist()
     [[True, False, False], [True, False, False]]
     """
-
-    def __init__(self, *, alpha=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=1000):
-        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         from sklearn.linear_model import Lasso
@@ -113,7 +110,7 @@ def _means(data: TaskData) -> LinearResult:
     return np.zeros((data.n_tasks, data.X.shape[1])), np.array(means), {}, ()
 
 
-@describe(LINEAR)
+@describe(LINEAR, parameters="* task_column")
 class MeanRegressor(PaperRegressor):
     """Predict the training mean of each task, as a baseline.
 
@@ -126,9 +123,6 @@ class MeanRegressor(PaperRegressor):
     >>> model.predict([[0.0]], tasks=["b"])
     array([6.])
     """
-
-    def __init__(self, *, task_column=None):
-        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         return LinearFit(_means, task_bytes)
@@ -148,8 +142,12 @@ class MeanRegressor(PaperRegressor):
             "Exponential of the entropy of the normalised singular values of the coefficients.",
         ),
     },
-    alpha=Parameter("float", "Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE),
-    max_iter=Parameter("int", "Maximum number of steps of accelerated proximal gradient.", COUNT),
+    "* alpha fit_intercept task_column tol max_iter",
+    alpha=Parameter(
+        "float", "Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE, 0.1
+    ),
+    tol=PARAMETERS["tol"]._replace(default=1e-4),
+    max_iter=Parameter("int", "Maximum number of steps of accelerated proximal gradient.", COUNT, 10_000),
 )
 class FESRegressor(PaperRegressor):
     """FES: factor estimation and selection, multivariate linear regression with a trace norm penalty.
@@ -170,9 +168,6 @@ class FESRegressor(PaperRegressor):
     >>> bool(model.effective_rank_ < 1.1)
     True
     """
-
-    def __init__(self, *, alpha=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=10_000):
-        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         solve = partial(_fes, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
@@ -266,16 +261,13 @@ def _fes_history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:
         "n_iter_": ("int", "Number of rounds."),
         "history_": ("dict of arrays", "`iteration` and `objective`."),
     },
-    alpha=Parameter(
-        "float",
-        "Strength of the 1-norm on the coefficients. 0 gives least squares.",
-        NOT_NEGATIVE,
-    ),
+    "* alpha alpha_precision fit_intercept task_column tol max_iter",
+    alpha=Parameter("float", "Strength of the 1-norm on the coefficients. 0 gives least squares.", NOT_NEGATIVE, 0.1),
     alpha_precision=Parameter(
-        "float", "Strength of the 1-norm on the inverse covariance, without its diagonal.", NOT_NEGATIVE
+        "float", "Strength of the 1-norm on the inverse covariance, without its diagonal.", NOT_NEGATIVE, 0.1
     ),
-    tol=Parameter("float", "Stop if a round decreases the objective by less than this.", POSITIVE),
-    max_iter=Parameter("int", "Maximum number of rounds; each updates both blocks.", COUNT),
+    tol=Parameter("float", "Stop if a round decreases the objective by less than this.", POSITIVE, 1e-4),
+    max_iter=Parameter("int", "Maximum number of rounds; each updates both blocks.", COUNT, 100),
 )
 class MRCERegressor(PaperRegressor):
     """MRCE: multivariate linear regression with covariance estimation.
@@ -295,9 +287,6 @@ class MRCERegressor(PaperRegressor):
     >>> model.precision_.shape
     (2, 2)
     """
-
-    def __init__(self, *, alpha=0.1, alpha_precision=0.1, fit_intercept=True, task_column=None, tol=1e-4, max_iter=100):
-        set_parameters(self, locals())
 
     def specification(self) -> LinearFit:
         solve = partial(

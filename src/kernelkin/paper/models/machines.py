@@ -1,4 +1,4 @@
-"""Models with kernel weights that are fixed (STL, AVG), learned per task (IMKL) or jointly (IKL, MK-MTFL, MKL-SA).
+"""Models with kernel weights that are fixed (STL, AVG), learned per task (IMKL) or jointly (MK-MTRL and others).
 
 They differ in the penalty on the weights. `kernel_fit` makes the specification from the parameters of an estimator.
 """
@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 
 from ...data.arrays import listing
 from ...kernels.families import is_precomputed, resolve_kernels
-from ...parameters import CLASSES, COUNT, KERNEL_MACHINE, REGRESSION_LOSS, Parameter, describe, set_parameters
+from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
 from ..fitting.targets import Classification, Regression, Targets
 from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
@@ -35,9 +35,10 @@ _P = Parameter(
     "Exponent of the norm over tasks. 2: tasks may use a kernel to different degrees; larger p: to more similar "
     "degrees.",
     [Interval(Real, 2, np.inf, closed="both")],
+    2.0,
 )
 _PASSES = Parameter(
-    "int", "Maximum number of passes of T rounds; a pass costs as much as solving all machines once.", COUNT
+    "int", "Maximum number of passes of T rounds; a pass costs as much as solving all machines once.", COUNT, 100
 )
 
 
@@ -127,6 +128,17 @@ def _position(kernel: Any, n_kernels: int) -> int:
     return int(kernel) % n_kernels
 
 
+# Parameters of the estimators, in order.
+_WORK = "tol n_jobs engine device"
+_FIXED = f"targets normalize task_column {_WORK}"
+_SOLVED = "tol max_iter n_jobs engine device verbose callback"
+_WEIGHTS = f"kernels * C mu p parsimony targets normalize task_column solver init {_SOLVED}"
+_COUPLED = (
+    "kernels * C mu parsimony couplings sharing task_features shared_rank prior shrinkage min_rank evenness targets "
+    f"normalize unknown_tasks min_rows task_column solver init {_SOLVED}"
+)
+
+
 class _STL:
     def specification(self) -> Fit:
         model: Any = self
@@ -136,7 +148,7 @@ class _STL:
         return kernel_fit(model, partial(one_kernel, kernel=None), choose_kernel=chosen)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES), kernel=_KERNEL)
+@describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
 class STLClassifier(_STL, PaperClassifier):
     """STL: single-task learning, one machine for each task on one kernel.
 
@@ -152,45 +164,10 @@ class STLClassifier(_STL, PaperClassifier):
     ['linear']
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        kernel=None,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-    ):
-        set_parameters(self, locals())
 
-
-@describe(kernel=_KERNEL, loss=REGRESSION_LOSS)
+@describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
 class STLRegressor(_STL, PaperRegressor):
     """STL for real targets: one machine for each task on one kernel; see `STLClassifier`."""
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        kernel=None,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-    ):
-        set_parameters(self, locals())
 
 
 class _Average:
@@ -198,7 +175,7 @@ class _Average:
         return kernel_fit(self, even_weights)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES))
+@describe(parameters=f"kernels * C {_FIXED}")
 class AverageClassifier(_Average, PaperClassifier):
     """AVG: one kernel machine for each task on the average of the base kernels.
 
@@ -216,100 +193,20 @@ class AverageClassifier(_Average, PaperClassifier):
     array([0.167, 0.167, 0.167, 0.167, 0.167, 0.167])
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-    ):
-        set_parameters(self, locals())
 
-
-@describe(loss=REGRESSION_LOSS)
+@describe(parameters=f"kernels * C {_FIXED}")
 class AverageRegressor(_Average, PaperRegressor):
     """AVG for real targets: one machine for each task on the average of the kernels; see `AverageClassifier`."""
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-    ):
-        set_parameters(self, locals())
+
+class _IMKL:
+    def specification(self) -> Fit:
+        model: Any = self
+        return kernel_fit(model, partial(lp_penalty, p=model.p), has_path=True)
 
 
-class _WeightsClassifier(PaperClassifier):
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu="scale",
-        p=2.0,
-        parsimony=0.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        init=None,
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
-
-class _WeightsRegressor(PaperRegressor):
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu="scale",
-        p=2.0,
-        parsimony=0.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        init=None,
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
-
-@describe((*KERNEL_MACHINE, *CLASSES))
-class IMKLClassifier(_WeightsClassifier):
+@describe(parameters=_WEIGHTS)
+class IMKLClassifier(_IMKL, PaperClassifier):
     """IMKL: independent multiple kernel learning for each task, with a p-norm penalty on the kernel weights.
 
     The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex, and `duality_gap_` is
@@ -329,20 +226,20 @@ class IMKLClassifier(_WeightsClassifier):
     True
     """
 
-    def specification(self) -> Fit:
-        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
 
-
-@describe(loss=REGRESSION_LOSS)
-class IMKLRegressor(_WeightsRegressor):
+@describe(parameters=_WEIGHTS)
+class IMKLRegressor(_IMKL, PaperRegressor):
     """IMKL for real targets: kernel weights learned separately for each task; see `IMKLClassifier`."""
 
+
+class _IKL:
     def specification(self) -> Fit:
-        return kernel_fit(self, partial(lp_penalty, p=self.p), has_path=True)
+        model: Any = self
+        return kernel_fit(model, partial(shared_penalty, p=model.p), has_path=True)
 
 
-@describe((*KERNEL_MACHINE, *CLASSES))
-class IKLClassifier(_WeightsClassifier):
+@describe(parameters=_WEIGHTS)
+class IKLClassifier(_IKL, PaperClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
     The penalty is ``R(B) = |b|_p^2``, and every column of B equals b. The problem is convex, and `duality_gap_` is
@@ -360,20 +257,20 @@ class IKLClassifier(_WeightsClassifier):
     True
     """
 
-    def specification(self) -> Fit:
-        return kernel_fit(self, partial(shared_penalty, p=self.p), has_path=True)
 
-
-@describe(loss=REGRESSION_LOSS)
-class IKLRegressor(_WeightsRegressor):
+@describe(parameters=_WEIGHTS)
+class IKLRegressor(_IKL, PaperRegressor):
     """IKL for real targets: one vector of kernel weights that all tasks share; see `IKLClassifier`."""
 
+
+class _MKMTFL:
     def specification(self) -> Fit:
-        return kernel_fit(self, partial(shared_penalty, p=self.p), has_path=True)
+        model: Any = self
+        return kernel_fit(model, partial(mixed_norm, p=float(model.p)))
 
 
-@describe((*KERNEL_MACHINE, *CLASSES), p=_P)
-class MKMTFLClassifier(PaperClassifier):
+@describe(parameters=f"kernels * C p parsimony targets normalize task_column {_SOLVED}", p=_P)
+class MKMTFLClassifier(_MKMTFL, PaperClassifier):
     """MK-MTFL: all tasks select the same few kernels, with a 1-norm over kernels of p-norms over tasks.
 
     The problem is convex in the functions, and `duality_gap_` is certified. `kernel_weights_` are
@@ -391,62 +288,17 @@ class MKMTFLClassifier(PaperClassifier):
     (3, 6)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        p=2.0,
-        parsimony=0.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
 
-    def specification(self) -> Fit:
-        return kernel_fit(self, partial(mixed_norm, p=float(self.p)))
-
-
-@describe(p=_P, loss=REGRESSION_LOSS)
-class MKMTFLRegressor(PaperRegressor):
+@describe(parameters=f"kernels * C p parsimony targets normalize task_column {_SOLVED}", p=_P)
+class MKMTFLRegressor(_MKMTFL, PaperRegressor):
     """MK-MTFL for real targets: all tasks select the same few kernels; see `MKMTFLClassifier`."""
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        p=2.0,
-        parsimony=0.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        engine="threads",
-        device=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
 
-    def specification(self) -> Fit:
-        return kernel_fit(self, partial(mixed_norm, p=float(self.p)))
-
-
-@describe((*KERNEL_MACHINE, *CLASSES), max_iter=_PASSES)
+@describe(
+    parameters="kernels * C parsimony targets normalize task_column tol max_iter n_jobs random_state verbose callback",
+    tol=PARAMETERS["tol"]._replace(default=1e-2),
+    max_iter=_PASSES,
+)
 class MKLSAClassifier(PaperClassifier):
     """MKL-SA: one vector of kernel weights for all tasks that is best for the worst task.
 
@@ -465,25 +317,54 @@ class MKLSAClassifier(PaperClassifier):
     1.0
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        parsimony=0.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        tol=1e-2,
-        max_iter=100,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def specification(self) -> Fit:
         solver = StochasticApproximation(self.random_state)
         return kernel_fit(self, simplex_penalty, worst_task=True, solver=solver)
+
+
+class _MKMTRL:
+    def specification(self) -> Fit:
+        names = ("prior", "shrinkage", "min_rank", "evenness")
+        return kernel_fit(self, partial(relation_penalty, **{n: getattr(self, n) for n in names}), has_path=True)
+
+
+@describe((*KERNEL_MACHINE, *COUPLED), parameters=_COUPLED)
+class MKMTRLClassifier(_MKMTRL, PaperClassifier):
+    """Multi-task multiple kernel relationship learning (MK-MTRL) for classification.
+
+    It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
+    task. The problem is convex; `duality_gap_` certifies how close the fit is to the optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
+    >>> y = X[:, 0] > 0
+    >>> model = MKMTRLClassifier().fit(X, y, tasks=tasks)
+    >>> model.kernel_weights_.shape
+    (3, 6)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+
+@describe((*KERNEL_MACHINE, *COUPLED), parameters=_COUPLED)
+class MKMTRLRegressor(_MKMTRL, PaperRegressor):
+    """Multi-task multiple kernel relationship learning (MK-MTRL) for regression.
+
+    It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
+    task. The problem is convex; `duality_gap_` certifies how close the fit is to the optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin import MKMTRLRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])  # wide: two tasks on the same rows
+    >>> model = MKMTRLRegressor(C=10).fit(X, Y)
+    >>> model.predict(X).shape
+    (40, 2)
+    """

@@ -10,16 +10,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import StrOptions
 
-from ...parameters import (
-    CLASSES,
-    KERNEL_MACHINE,
-    POOLED_KERNELS,
-    POSITIVE,
-    REGRESSION_LOSS,
-    Parameter,
-    describe,
-    set_parameters,
-)
+from ...parameters import POOLED_KERNELS, POSITIVE, Parameter, describe
 from ..fitting.pooled import PooledFit
 from ..penalties.norms import SpectralNorm
 from .base import PaperClassifier, PaperRegressor
@@ -29,8 +20,13 @@ _SOLVER = Parameter(
     '{"joint", "alternating"}',
     '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
     [StrOptions({"joint", "alternating"})],
+    "joint",
 )
-_MU = Parameter("float", "Strength of the relationship term, relative to the norm of each task's function.", POSITIVE)
+_MU = Parameter(
+    "float", "Strength of the relationship term, relative to the norm of each task's function.", POSITIVE, 1.0
+)
+_PARAMETERS = "kernels * C targets normalize task_column solver tol max_iter n_jobs verbose callback"
+_WITH_MU = _PARAMETERS.replace("C", "C mu")
 
 
 def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
@@ -38,7 +34,7 @@ def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
     return PooledFit(targets=targets_of(model), norm=norm, **{name: getattr(model, name) for name in names})
 
 
-@describe((*KERNEL_MACHINE, *CLASSES), kernels=POOLED_KERNELS, solver=_SOLVER)
+@describe(parameters=_PARAMETERS, kernels=POOLED_KERNELS, solver=_SOLVER)
 class MTFLClassifier(PaperClassifier):
     """MTFL: multi-task feature learning, functions of all tasks based on a few shared features.
 
@@ -58,56 +54,19 @@ class MTFLClassifier(PaperClassifier):
     (3, 3)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def specification(self) -> PooledFit:
         return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
 
 
-@describe(kernels=POOLED_KERNELS, solver=_SOLVER, loss=REGRESSION_LOSS)
+@describe(parameters=_PARAMETERS, kernels=POOLED_KERNELS, solver=_SOLVER)
 class MTFLRegressor(PaperRegressor):
     """MTFL for real targets: functions of all tasks based on a few shared features; see `MTFLClassifier`."""
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def specification(self) -> PooledFit:
         return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
 
 
-@describe((*KERNEL_MACHINE, *CLASSES), kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
+@describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
 class MTRLClassifier(PaperClassifier):
     """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
 
@@ -127,52 +86,13 @@ class MTRLClassifier(PaperClassifier):
     (3, 3)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu=1.0,
-        loss="hinge",
-        class_weight=None,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
-
     def specification(self) -> PooledFit:
         return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))
 
 
-@describe(kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU, loss=REGRESSION_LOSS)
+@describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
 class MTRLRegressor(PaperRegressor):
     """MTRL for real targets, with a task covariance in the feature space of one kernel; see `MTRLClassifier`."""
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        mu=1.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        normalize="trace",
-        task_column=None,
-        solver="joint",
-        tol=1e-3,
-        max_iter=100,
-        n_jobs=None,
-        verbose=0,
-        callback=None,
-    ):
-        set_parameters(self, locals())
 
     def specification(self) -> PooledFit:
         return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))

@@ -15,22 +15,16 @@ from ...data.arrays import listing
 from ...data.forms import Queries
 from ...engines.threads import Workers, count_workers
 from ...memory import check_memory
-from ...parameters import (
-    CLASSES,
-    COUNT,
-    COUPLED,
-    KERNEL_MACHINE,
-    POSITIVE,
-    REGRESSION_LOSS,
-    Parameter,
-    describe,
-    set_parameters,
-)
+from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, Parameter, describe
 from ..fitting.two_stage import TwoStageFit, plan_stream_machines, stream_fitted
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 
 _FIELDS = frozenset(field.name for field in fields(TwoStageFit)) - {"targets"}
+_NAMES = (
+    "kernels * C couplings task_features mu parsimony shrinkage min_rank targets n_rounds update refresh average "
+    "center_pairs reservoir max_exact normalize unknown_tasks min_rows task_column tol n_jobs random_state verbose"
+)
 _PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common" or dict',
@@ -42,13 +36,17 @@ _PARAMETERS: dict[str, Parameter] = {
         "float",
         'Steps are divided by mu. With ``update="perceptron"`` it only rescales all weights and has no effect.',
         POSITIVE,
+        1.0,
     ),
-    "n_rounds": Parameter("int", "Number of pairs of rows drawn by `fit`. `partial_fit` uses one pair per row.", COUNT),
+    "n_rounds": Parameter(
+        "int", "Number of pairs of rows drawn by `fit`. `partial_fit` uses one pair per row.", COUNT, 100_000
+    ),
     "update": Parameter(
         '{"perceptron", "hinge"}',
         '"perceptron": learn from pairs with the wrong sign, as in the paper; "hinge": from all pairs with a margin '
         "below one, which usually finds better weights (``benchmarks/online_quality.py``).",
         [StrOptions({"perceptron", "hinge"})],
+        "hinge",
     ),
     "refresh": Parameter(
         "int, optional",
@@ -57,7 +55,7 @@ _PARAMETERS: dict[str, Parameter] = {
         [*COUNT, None],
     ),
     "average": Parameter(
-        "bool", "Whether to return the average weights over all rounds or the last weights.", ["boolean"]
+        "bool", "Whether to return the average weights over all rounds or the last weights.", ["boolean"], True
     ),
     "center_pairs": Parameter(
         "bool",
@@ -65,22 +63,25 @@ _PARAMETERS: dict[str, Parameter] = {
         "combination of non-negative kernels is never negative, and so wrong for all pairs of different classes. The "
         "published algorithm does not centre pairs.",
         ["boolean"],
+        True,
     ),
     "reservoir": Parameter(
         "int",
         "Number of rows of each task to keep for `partial_fit`: a random sample of the rows seen so far.",
         [Interval(Integral, 2, None, closed="left")],
+        500,
     ),
     "max_exact": Parameter(
         "int",
         "Tasks with more rows use a linear machine on Nystroem features; they are listed in `nystroem_tasks_`.",
         [Interval(Integral, 2, None, closed="left")],
+        2000,
     ),
-    "tol": Parameter("float", "Tolerance on the relative duality gap of the machines.", POSITIVE),
+    "tol": Parameter("float", "Tolerance on the relative duality gap of the machines.", POSITIVE, 1e-3),
     "random_state": Parameter(
         "int, RandomState or None", "Seed of the pairs, the reservoirs and the landmarks.", ["random_state"]
     ),
-    "verbose": Parameter("int", "1 shows a progress bar.", ["verbose"]),
+    "verbose": Parameter("int", "1 shows a progress bar.", ["verbose"], 0),
 }
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
@@ -197,7 +198,7 @@ class _TwoStage(PaperEstimator):
         return queries
 
 
-@describe((*KERNEL_MACHINE, *CLASSES, *COUPLED), own_attributes=_ATTRIBUTES, **_PARAMETERS)
+@describe((*KERNEL_MACHINE, *COUPLED), _ATTRIBUTES, _NAMES, **_PARAMETERS)
 class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
@@ -218,39 +219,8 @@ class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     (3, 6)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        couplings=None,
-        task_features=None,
-        mu=1.0,
-        parsimony=0.0,
-        shrinkage=0.1,
-        min_rank=1.0,
-        loss="hinge",
-        class_weight=None,
-        n_rounds=100_000,
-        update="hinge",
-        refresh=None,
-        average=True,
-        center_pairs=True,
-        reservoir=500,
-        max_exact=2000,
-        normalize="trace",
-        unknown_tasks="error",
-        min_rows=None,
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        set_parameters(self, locals())
 
-
-@describe((*KERNEL_MACHINE, *COUPLED), own_attributes=_ATTRIBUTES, loss=REGRESSION_LOSS, **_PARAMETERS)
+@describe((*KERNEL_MACHINE, *COUPLED), _ATTRIBUTES, _NAMES, **_PARAMETERS)
 class TwoStageMKMTRLRegressor(_TwoStage, PaperRegressor):
     """Two-stage online MK-MTRL for regression, for data whose Gram matrices do not fit in memory, and for streams.
 
@@ -269,35 +239,3 @@ class TwoStageMKMTRLRegressor(_TwoStage, PaperRegressor):
     >>> model.predict(X).shape
     (40, 2)
     """
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        C=1.0,
-        couplings=None,
-        task_features=None,
-        mu=1.0,
-        parsimony=0.0,
-        shrinkage=0.1,
-        min_rank=1.0,
-        loss="squared",
-        epsilon=0.1,
-        fit_intercept=True,
-        n_rounds=100_000,
-        update="hinge",
-        refresh=None,
-        average=True,
-        center_pairs=True,
-        reservoir=500,
-        max_exact=2000,
-        normalize="trace",
-        unknown_tasks="error",
-        min_rows=None,
-        task_column=None,
-        tol=1e-3,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
-        set_parameters(self, locals())

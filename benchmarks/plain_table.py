@@ -56,7 +56,7 @@ def run(repetitions: int) -> Report:
         write_table(Path(name) / "data.csv")
         fit_table(Path(name), "--quick")  # compiles
         # The goal is about the two fits, without the comparison with simpler models.
-        plain = ("--sharing-repeats", "0")
+        plain = ("--repeats", "0")
         for _ in range(min(repetitions, 3)):
             began = processor_seconds()
             _, wall, found = timed(lambda: fit_table(Path(name), *plain))

@@ -44,7 +44,7 @@ def kernelkin(command):
 # Whether sharing helps is measured by one repetition of cross-validation in the training rows (the default is two).
 
 options = "--task group --target progression --couplings common --set C=0.2 parsimony=1"
-kernelkin(f"fit patients.csv {options} --sharing-repeats 1 -o model.kin")
+kernelkin(f"fit patients.csv {options} --repeats 1 -o model.kin")
 
 # %%
 # Compare with other models on the same folds; models that people know are always among them.

@@ -25,7 +25,7 @@ def sleep(tmp_path_factory):
         table = pd.read_csv(file)
     folder = tmp_path_factory.mktemp("sleep")
     table[(table.task != 308) | (table.Days == 0)].to_csv(folder / "sleep.csv", index=False)
-    flags = ["--task", "task", "--target", "target", "--sharing-repeats", "0", "-o", str(folder / "m.kin"), "--json"]
+    flags = ["--task", "task", "--target", "target", "-o", str(folder / "m.kin"), "--json"]
     with open(folder / "fit.json", "w") as printed, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", printed)
         assert cli.main(["fit", str(folder / "sleep.csv"), *flags]) == 0
@@ -42,7 +42,10 @@ def test_a_group_of_one_row_is_fitted_and_the_model_is_saved(sleep):
 
 
 def test_held_out_rows_are_scored_beside_the_baselines(sleep):
-    overall = json.loads((sleep / "fit.json").read_text())["evaluation"]["overall"]
+    compared = json.loads((sleep / "fit.json").read_text())["sharing"]["comparisons"]
+    assert list(compared) == ["new rows of known groups", "groups never seen"]
+    assert all(0.8 < part["covered"] < 1 for part in compared.values())
+    overall = compared["new rows of known groups"]["scores"]
     assert list(overall) == ["Kin", SEPARATE, ONE_FOR_ALL]
     assert all(list(scores) == ["RMSE", "R²", "R² within groups"] for scores in overall.values())
     assert 0.6 < overall["Kin"]["R²"] < 1
@@ -77,4 +80,4 @@ def test_inspect_and_report_show_the_shares_of_variance(sleep, tmp_path, capsys)
     name, share = next(iter(shares.items()))
     assert f"{name} {share:.0%}" in capsys.readouterr().out
     assert cli.main(["report", str(sleep / "m.kin"), "-o", str(tmp_path / "r.html")]) == 0
-    assert f'"variance":[["{name}",' in (tmp_path / "r.html").read_text()
+    assert '"variance":[["levels of task",' in (tmp_path / "r.html").read_text()

@@ -24,7 +24,7 @@ def shops(tmp_path_factory):
 
 
 def fit(run, shops, out, *more):
-    flags = ["--task", "shop", "--target", "sales", "--quick", "--test-size", "0", "-o", out]
+    flags = ["--task", "shop", "--target", "sales", "--model", "MK-MTRL", "-o", out]
     return run("fit", shops / "rows.csv", *flags, *more)
 
 
@@ -34,14 +34,14 @@ def error_of(shops, path):
 
 
 def test_new_tasks_are_predicted_by_features_of_the_fit(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "all.kin", "--task-features", shops / "shops.csv", "--couplings", "common")
+    fit(run, shops, tmp_path / "all.kin", "--task-features", shops / "shops.csv", "--set", "couplings=common")
     run("predict", tmp_path / "all.kin", shops / "new.csv", "--interval", "0.9", "-o", tmp_path / "all.csv")
     # The level of a new shop follows its size: by the mean of all shops the error is about 4.
     assert error_of(shops, tmp_path / "all.csv") < 2.0
 
 
 def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.kin", "--couplings", "common", "--unknown-tasks", "common")
+    fit(run, shops, tmp_path / "m.kin", "--set", "couplings=common", "unknown_tasks=common")
     assert "unknown_tasks=common" in run("inspect", tmp_path / "m.kin")
     run("predict", tmp_path / "m.kin", shops / "new.csv", "-o", tmp_path / "out.csv")
     refused = ["predict", tmp_path / "m.kin", shops / "new.csv", "--unknown-tasks", "error", "-o", tmp_path / "o.csv"]
@@ -59,9 +59,9 @@ def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path)
     ],
 )
 def test_faulty_features_are_refused(run, shops, tmp_path, file, more, message):
-    more = [*more] or ["--quick"]
+    more = [*more] or ["--model", "MK-MTRL"]
     path = file if file == "-" else shops / file
-    flags = ["--task", "shop", "--target", "sales", "--test-size", "0", "-o", tmp_path / "m.kin"]
+    flags = ["--task", "shop", "--target", "sales", "-o", tmp_path / "m.kin"]
     assert message in run("fit", shops / "rows.csv", *flags, "--task-features", path, *more, fails=True)
 
 

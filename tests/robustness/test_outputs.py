@@ -44,17 +44,17 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
     rows = [f"{task},{x},{z},{y}" for task, (x, z), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (folder / "t.csv").write_text("\n".join(["task,x,z,y", *rows]))
-    argv = [*fit_arguments(folder / "t.csv"), "--quick", "--test-size", "0", "-o", str(folder / "m.kin")]
+    argv = [*fit_arguments(folder / "t.csv"), "--model", "MK-MTRL", "-o", str(folder / "m.kin")]
     assert cli.main(["fit", *argv]) == 0
     return folder
 
 
 def fit_arguments(path):
-    return [str(path), "--task", "task", "--target", "y", "--sharing-repeats", "0"]
+    return [str(path), "--task", "task", "--target", "y", "--repeats", "0"]
 
 
 COMMANDS = {
-    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--quick", "-o", f"{out}/m.kin"],
+    "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--model", "MK-MTRL", "-o", f"{out}/m.kin"],
     "fit with a cache": lambda folder, out: [
         *["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "new.kin")],
         *["--cv", "--cache", f"{out}/cache"],

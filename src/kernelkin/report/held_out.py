@@ -194,6 +194,9 @@ def _predicted(
     """Predict rows in the form that the saved model takes."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     wide, classes = model.data_form_ == "wide", getattr(model, "classes_", None)
+    predicts_new = getattr(model, "unknown_tasks", "error") == "common"
+    if tasks is not None and not predicts_new and not np.isin(tasks, model.tasks_).any():
+        raise ValueError(f"no row belongs to a task of the model: {listing(model.tasks_)}")
     if classes is None:
         values, ends = saved.predict(given, **options), saved.predict_interval(given, COVERAGE, **options)
     else:

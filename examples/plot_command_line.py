@@ -2,7 +2,7 @@
 From a table to an answer
 =========================
 
-No line of Python is needed: ``kernelkin`` on the command line reads a table, fits, measures on rows it held out, saves
+No line of Python is needed: ``kernelkin`` on the command line reads a table, fits, compares on rows it held out, saves
 the model, and predicts. Here its commands are run from Python, so that this page can show what they print.
 """
 
@@ -43,7 +43,7 @@ def kernelkin(command):
 # cross-validation on the training rows, and without any of these options ``KinRegressor`` is fitted, which needs none.
 # Whether sharing helps is measured by one repetition of cross-validation in the training rows (the default is two).
 
-options = "--task group --target progression --couplings common --set C=0.2 parsimony=1"
+options = "--task group --target progression --set couplings=common C=0.2 parsimony=1"
 kernelkin(f"fit patients.csv {options} --repeats 1 -o model.kin")
 
 # %%

@@ -49,6 +49,7 @@ REPORTS = (
     "parsimony",
     "randomised_svd",
     "intervals",
+    "effects",
     "kin_times",
 )
 

@@ -16,6 +16,7 @@ mutations, between drugs by their structure, and between drugs by the responses 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.kernel_ridge import KernelRidge
 
 from kernelkin import MKMTRLRegressor, MultiTaskCV
 from kernelkin.kernels import profile_kernel
@@ -44,8 +45,8 @@ structure = gaussian(np.hstack([2 * np.eye(6)[mechanism], rng.normal(size=(n_dru
 # The holes
 # ---------
 #
-# ``couplings`` says what drugs share: a part of all drugs (some cell lines are sensitive to everything), and a part
-# that drugs share as far as their known responses are alike; ``task_features`` adds one for drugs of similar structure.
+# ``couplings`` says what drugs share: a part of all drugs (some cell lines are sensitive to everything), a part that
+# drugs share as far as their known responses are alike, and one for drugs of similar structure.
 # How much of each is used, and which measurement of the cell lines in each, is learned in one convex problem. C is
 # chosen by holding out single responses, as those in question are: ``cv`` takes masks of labels.
 
@@ -57,13 +58,13 @@ cv = [(known & (part != p), known & (part == p)) for p in range(2)]
 
 def shared(responses, C):
     """The model of a table of responses, NaN where one is not known."""
-    return MKMTRLRegressor(
-        "precomputed",
-        C=C,
-        couplings={"all drugs": "common", "similar responses": profile_kernel(responses.to_numpy())},
-        sharing=0.5,
-        task_features={"similar structure": (names, structure)},
-    )
+    m = responses.shape[1]
+    couplings = {
+        "all drugs": "common",
+        "similar responses": profile_kernel(responses.to_numpy()),
+        "similar structure": structure[:m, :m],
+    }
+    return MKMTRLRegressor("precomputed", C=C, couplings=couplings, sharing=0.5)
 
 
 def error(C):
@@ -115,14 +116,19 @@ scores["new cell lines"] = (rmse(by_mean, later), rmse(predictions["alone"], lat
 # A new drug
 # ----------
 #
-# Ten drugs that were never tested, but whose structure is known: they are in ``task_features`` and not in the table.
-# One model for each drug has nothing to say of them.
+# Ten drugs that were never tested, but whose structure is known. One model for each drug has nothing to say of them.
+# The part that drugs of similar structure share is linear in the rows of that kernel, and so known for new drugs, too;
+# their level is that of similar drugs, by kernel ridge regression.
 
-tested, proposed = names[:50], names[50:]
+tested = names[:50]
 model = shared(table[tested], model.C).fit(cells, table[tested])
+parts = {name: part.sum(axis=2) for name, part in model.predict(cells, split=True).shared.items()}
+like = structure[50:, :50]
+mean = model.intercept_.mean()
+level = KernelRidge(alpha=1.0, kernel="precomputed").fit(structure[:50, :50], model.intercept_ - mean)
 guess = response.copy()
-for d, name in enumerate(proposed, start=50):
-    guess[:, d] = model.predict(cells, tasks=[name] * n_cells)
+guess[:, 50:] = parts["all drugs"][:, :1] + parts["similar structure"] @ np.linalg.solve(structure[:50, :50], like.T)
+guess[:, 50:] += mean + level.predict(like)
 asked = np.zeros_like(known)
 asked[:, 50:] = True
 by_mean = np.tile(np.nanmean(table[tested].to_numpy(), axis=1)[:, np.newaxis], n_drugs)

@@ -86,7 +86,7 @@ class ProjectedDescent(Solver):
                 best, length = evaluation, 1.5 * length
             else:
                 length = 0.5 * length
-            gradient = problem.mu * problem.penalty.gradient(best.B) - best.Q
+            gradient = problem.mu * problem.penalty.value_and_gradient(best.B)[1] - best.Q
             B = np.maximum(best.B - length * gradient, 0.0)
 
 

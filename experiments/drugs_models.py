@@ -72,9 +72,24 @@ class KernelModel(RegressorMixin, BaseEstimator):
         out = np.empty((len(cells), len(self.trained_) + m))
         out[:, self.trained_] = self.model_.predict(grams)
         if m:
-            tasks = np.tile(np.arange(len(self.trained_), out.shape[1]), len(cells))
-            out[:, self.new_] = self.model_.predict(np.repeat(grams, m, axis=0), tasks=tasks).reshape(len(cells), m)
+            out[:, self.new_] = self._predict_new(grams)
         return out
+
+    def _predict_new(self, grams: np.ndarray) -> np.ndarray:
+        """(q, n, K) -> responses (q, new drugs): what they share with others, by structure, and a level."""
+        shared = self.model_.predict(grams, split=True).shared
+        out = np.zeros((len(grams), len(self.new_)))
+        if "common" in shared:
+            out += shared["common"].sum(axis=2)[:, :1]
+        known, new = self._structure(self.trained_), self._structure(self.new_)
+        for name, kernel in known.items():
+            # The part of a task is linear in its row of the kernel.
+            out += shared[name].sum(axis=2) @ np.linalg.pinv(kernel, rcond=1e-12, hermitian=True) @ new[name].T
+        levels = self.model_.intercept_
+        if not known:
+            return out + levels.mean()
+        among, between = (np.mean(list(each.values()), axis=0) for each in (known, new))
+        return out + level_weights(among, between, levels) @ levels
 
     def _model(self, y: np.ndarray) -> Any:
         options = {"kernels": "precomputed", "C": self.C, "tol": self.tol}
@@ -83,24 +98,21 @@ class KernelModel(RegressorMixin, BaseEstimator):
         couplings: dict[str, Any] = {"common": "common"} if self.common else {}
         if self.targets:
             couplings["targets"] = profile_kernel(y)
-        unknown = "common" if self.common and self.structure is None else "error"
-        return MKMTRLRegressor(
-            **options,
-            couplings=couplings or None,
-            sharing=self.sharing,
-            task_features=self._structure(),
-            unknown_tasks=unknown,
-        )
+        couplings |= self._structure(self.trained_)
+        return MKMTRLRegressor(**options, couplings=couplings or None, sharing=self.sharing)
 
-    def _structure(self) -> dict[str, Any] | None:
-        """Kernels between drugs; those of training have the numbers of their columns, new ones follow."""
+    def _structure(self, drugs: np.ndarray) -> dict[str, np.ndarray]:
+        """Kernels (drugs, drugs of training) of unit diagonal, by name."""
         if self.structure is None:
-            return None
-        order = np.concatenate([self.trained_, self.new_])
-        kernels, labels = load().drug_kernels[:, order[:, np.newaxis], order], np.arange(len(order))
+            return {}
+        kernels = dict(zip(load().drug_kernel_names, load().drug_kernels, strict=True))
         if self.structure == "mean":
-            return {"structure": (labels, kernels.mean(axis=0))}
-        return {name: (labels, kernel) for name, kernel in zip(load().drug_kernel_names, kernels, strict=True)}
+            kernels = {"structure": np.mean(list(kernels.values()), axis=0)}
+        roots = {name: np.sqrt(np.diag(kernel)) for name, kernel in kernels.items()}
+        return {
+            name: (kernel / np.outer(roots[name], roots[name]))[np.ix_(drugs, self.trained_)]
+            for name, kernel in kernels.items()
+        }
 
     def _grams(self, cells: np.ndarray) -> np.ndarray:
         """(q, n, K) kernels between cell lines and those of training."""
@@ -116,6 +128,23 @@ class KernelModel(RegressorMixin, BaseEstimator):
             # A new cell line has no responses, and so is like no other.
             stack.append(same @ self.profile_kernel_)
         return np.stack(stack or [same], axis=2)
+
+
+def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Weights (q, T) that predict the levels of new drugs from those (T,) of others.
+
+    Kernel ridge regression around the mean, on kernel values (T, T) among known drugs and (q, T). The ridge, or the
+    mean alone, is that of the least leave-one-out error.
+    """
+    T, centred = len(known), levels - levels.mean()
+    # A left-out drug by the mean of the others.
+    best, error = np.zeros((len(new), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
+    for ridge in np.logspace(-2, 2, 9):
+        inverted = np.linalg.inv(known + ridge * np.eye(T))
+        left_out = float(np.sum((inverted @ centred / np.diag(inverted)) ** 2))
+        if left_out < error:
+            best, error = new @ inverted, left_out
+    return (1.0 - best.sum(axis=1, keepdims=True)) / T + best
 
 
 class Chosen(RegressorMixin, BaseEstimator):

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelkin.paper.grams import GramStack, TaskGrams
 from kernelkin.paper.learners import SVM, SVR, Machine, Ridge
-from kernelkin.paper.problems import Problem
+from kernelkin.paper.problems import MachineList, Problem
 from kernelkin.paper.solvers import solve
 
 LOSSES = {"hinge": SVM(), "squared": Ridge(), "epsilon_insensitive": SVR(0.1)}
@@ -46,7 +46,8 @@ def make_machine(y, C, fit_intercept=True):
 
 def make_problem(stacks, ys, loss, penalty, C=1.0, mu=1.0, fit_intercept=True):
     grams = TaskGrams([GramStack(stack) for stack in stacks])
-    return Problem(grams, [make_machine(y, C, fit_intercept) for y in ys], LOSSES[loss], penalty, mu)
+    machines = MachineList(make_machine(y, C, fit_intercept) for y in ys)
+    return Problem(grams, machines, LOSSES[loss], penalty, mu)
 
 
 def watch(problem, solver, tol=1e-3, B=None, max_iter=500, callback=None, **options):

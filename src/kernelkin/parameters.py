@@ -76,8 +76,8 @@ PARAMETERS: dict[str, Parameter] = {
         "Features of the tasks: a DataFrame with task labels as index, a dict from task to features, or an array with "
         "one row per task in order (numbers are standardised, text is treated as categories). Or a kernel between "
         "tasks: a pair (labels, matrix), or a DataFrame whose columns equal its index. Or a dict from names to several "
-        "of these. Tasks with similar features then share parts of their functions; for a table, there is one part for "
-        "each of two Gaussian kernels. Tasks that have features but no training rows are predicted from the features.",
+        "of these. Tasks with similar features then have similar functions; for a table, by each of two Gaussian "
+        "kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
     "shared_rank": Parameter(
         'int, "auto" or None',
@@ -151,7 +151,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "unknown_tasks": Parameter(
         '{"error", "common"}',
-        "How `predict` treats tasks that were not in training and have no `task_features`. "
+        "How `predict` treats tasks that were not in training. "
         '"error": raise an error; "common", for models with the coupling "common": predict with the common part and '
         "the mean intercept of the tasks.",
         [StrOptions({"error", "common"})],
@@ -184,7 +184,7 @@ PARAMETERS: dict[str, Parameter] = {
         '"threads", a Dask client or an engine',
         'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
         "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks. This "
-        'needs tasks with different rows, without couplings and task_features. See the guide, "Past one machine".',
+        'needs tasks with different rows, without couplings. See the guide, "Past one machine".',
         default="threads",
     ),
     "device": Parameter(

@@ -11,7 +11,7 @@ import pytest
 from experiments import drugs, drugs_baselines, drugs_data, drugs_models
 from experiments.drugs_baselines import LowRank, Means, Nearest
 from experiments.drugs_data import CELL_LINES, DRUGS, ENTRIES, SETTINGS, DrugData
-from experiments.drugs_models import Chosen, KernelModel, deal
+from experiments.drugs_models import Chosen, KernelModel, deal, level_weights
 from experiments.drugs_worth import paired_interval
 from experiments.engine import list_units, run_unit
 
@@ -114,6 +114,15 @@ def test_new_drugs_are_predicted_from_their_structure(small):
     error = np.mean((model.predict(split.X_test) - split.y_test)[asked] ** 2)
     mean = Means(drug=False).fit(split.X, split.y).predict(split.X_test)
     assert error < 0.5 * np.mean((mean - split.y_test)[asked] ** 2)
+
+
+def test_levels_follow_structure_where_it_says_something():
+    x = np.linspace(0, 3, 10)
+    kernel = np.exp(-0.5 * np.square(x[:, np.newaxis] - x))
+    new = np.exp(-0.5 * np.square(np.array([[1.6]]) - x))
+    assert (level_weights(kernel, new, np.sin(x)) @ np.sin(x))[0] == pytest.approx(np.sin(1.6), abs=0.02)
+    noise = np.array([1.0, -1, 1, -1, 1, -1, 1, -1, 1, -1])
+    assert (level_weights(kernel, new, noise) @ noise)[0] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_intervals_allow_for_overlapping_training_entries():

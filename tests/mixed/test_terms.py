@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelkin.mixed.covariance import features
+from kernelkin.mixed.batch import features
 from kernelkin.mixed.model import flatten, unflatten
 from kernelkin.mixed.rows import batches_of
 from mixed.problems import BY_FEATURES, finite_differences, layout_of, make_model, make_rows, terms_of
@@ -56,10 +56,10 @@ def test_features_and_blocks_together_are_the_dense_block(name):
     p = parameters(term)
     K = np.zeros((len(ROWS.X), len(ROWS.X)))
     layout = layout_of(ROWS, dense=False)
-    Phi = features([term], {term.name: p}, DENSE.A)[0][0]
+    Phi = features([term], {term.name: p}, DENSE.A).full(term.n_sparse)[0]
     for table, pairs in zip(layout.tables, layout.pairs, strict=True):
         block = term.block(p, pairs)[0]
-        for rows, values in zip(table, block, strict=True):
+        for rows, values in zip(table, block if block is not None else (), strict=block is not None):
             own = rows[rows >= 0]
             K[np.ix_(own, own)] += values[: len(own), : len(own)]
     np.testing.assert_allclose(K + Phi @ Phi.T, term.block(p, DENSE)[0][0], atol=2e-5)

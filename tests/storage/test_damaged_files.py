@@ -1,5 +1,6 @@
 """Files that were damaged, or made on purpose with the right checksum: refused with one error, in bounded memory."""
 
+import copy
 import json
 import pickle
 import random
@@ -79,7 +80,7 @@ def change(tree, rng):
     if rng.random() < 0.2:
         del part[key]
     else:
-        part[key] = rng.choice([rng.choice(STRANGE), json.loads(json.dumps(rng.choice(parts)))])
+        part[key] = copy.deepcopy(rng.choice([rng.choice(STRANGE), rng.choice(parts)]))
 
 
 def containers(tree):

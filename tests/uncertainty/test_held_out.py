@@ -1,7 +1,6 @@
 """Held-out values by refitted folds, and intervals of tiny tasks and of tasks that were not in training."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -96,23 +95,21 @@ def draw(seed, n_tasks=20, n_new=60, n_rows=6):
     X = np.column_stack([rng.normal(size=len(code)), rng.normal(size=len(code)) + 3 * size[code]])
     y = np.sin(1.5 * X[:, 0]) + (1 + X[:, 0]) * size[code] + 0.5 * own[code] + 0.3 * rng.normal(size=len(code))
     labels = np.array([f"task {i:03}" for i in range(n_tasks + n_new)])
-    return pd.DataFrame({"size": size}, index=labels), X, y, labels[code], code < n_tasks
+    return X, y, labels[code], code < n_tasks
 
 
 @pytest.mark.parametrize(
     ("estimator", "given"),
     [
         (MKMTRLRegressor, {"unknown_tasks": "common"}),
-        (MKMTRLRegressor, {"task_features": True}),
         (TwoStageMKMTRLRegressor, {"unknown_tasks": "common", "n_rounds": 500, "random_state": 0}),
     ],
-    ids=["common", "features", "two-stage"],
+    ids=["common", "two-stage"],
 )
 def test_intervals_of_new_tasks_cover_them(estimator, given):
     covered, ratios = [], []
     for seed in range(2):
-        table, X, y, tasks, known = draw(seed)
-        given = given | ({"task_features": table} if "task_features" in given else {})
+        X, y, tasks, known = draw(seed)
         model = estimator(gaussian_kernels([1.0]), C=3.0, couplings="common", **given)
         model.fit(X[known], y[known], tasks=tasks[known])
         ends = model.predict_interval(X[~known], tasks[~known], coverage=0.8)
@@ -124,7 +121,7 @@ def test_intervals_of_new_tasks_cover_them(estimator, given):
 
 
 def test_new_tasks_of_a_model_that_cannot_leave_tasks_out_have_wide_intervals():
-    _, X, y, tasks, known = draw(1, n_tasks=6, n_new=20)
+    X, y, tasks, known = draw(1, n_tasks=6, n_new=20)
     X, y, tasks, Z, v = X[known], y[known], tasks[known], X[~known], y[~known]
     model = MKMTRLRegressor(couplings="common", unknown_tasks="common", prior=np.eye(6)).fit(X, y, tasks)
     ends = model.predict_interval(Z, np.full(len(Z), "new"))
@@ -132,7 +129,7 @@ def test_new_tasks_of_a_model_that_cannot_leave_tasks_out_have_wide_intervals():
 
 
 def test_probabilities_of_new_tasks_are_calibrated_by_tasks_left_out():
-    _, X, y, tasks, known = draw(5, n_tasks=25)
+    X, y, tasks, known = draw(5, n_tasks=25)
     model = MKMTRLClassifier(gaussian_kernels([1.0]), couplings="common", unknown_tasks="common")
     model.fit(X[known], y[known] > 0, tasks=tasks[known])
     p = model.predict_proba(X[~known], tasks[~known])[:, 1]

@@ -107,7 +107,7 @@ def _format(parser: ArgumentParser) -> None:
 
 def _training(parser: ArgumentParser) -> None:
     parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
-    _task_features(parser, "similar tasks share parts of their functions")
+    _task_features(parser, "similar tasks have similar functions (Kin)")
     parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
     parser.add_argument(
         "--set",
@@ -202,9 +202,14 @@ def _report(parser: ArgumentParser) -> None:
 
 def _demo(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
-    parser.add_argument("--shops", type=int, default=12, help="number of shops (default: 12)")
-    parser.add_argument("--days", type=int, default=15, help="training days of each shop (default: 15)")
-    parser.add_argument("--draws", type=int, default=1, help="how often shops are drawn at random (default: 1)")
+    parser.add_argument(
+        "--data",
+        choices=("fertility", "grunfeld", "elnino"),
+        default="fertility",
+        help="births in countries (default), investment of firms, or temperature of the sea",
+    )
+    parser.add_argument("--rows", type=int, default=4, help="training rows of each group (default: 4)")
+    parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
 
 
 def _models(parser: ArgumentParser) -> None:
@@ -218,8 +223,8 @@ def _completion(parser: ArgumentParser) -> None:
 COMMANDS = (
     Command(
         "demo",
-        "predict sales of shops with few days each; compare models and draw a figure",
-        "  kernelkin demo\n  kernelkin demo --days 60 --draws 5 -o figures",
+        "compare models on real data with few rows in each group, and draw a figure",
+        "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
         _demo,
         "main",
         "run_demo",

@@ -150,4 +150,4 @@ def run_completion(arguments: Namespace, terminal: Terminal) -> None:
 def run_demo(arguments: Namespace, terminal: Terminal) -> None:
     from .demo import run_demo
 
-    run_demo(terminal, arguments.out, n_shops=arguments.shops, n_days=arguments.days, n_draws=arguments.draws)
+    run_demo(terminal, arguments.out, data=arguments.data, rows=arguments.rows, draws=arguments.draws)

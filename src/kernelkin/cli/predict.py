@@ -119,10 +119,7 @@ def _predict_all(
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
     if not hasattr(saved.model, "with_tasks"):
-        raise ValueError(
-            f"--task-features: {type(saved.model).__name__} takes the features of all tasks when it is fitted; only "
-            "Kin also takes features of new tasks later"
-        )
+        raise ValueError(f"--task-features: {type(saved.model).__name__} does not use features of tasks; fit Kin")
     frame = read_task_features(arguments.task_features, saved.schema.task or TASK, text_format(arguments))
     try:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))

@@ -73,8 +73,7 @@ class Recipe:
     def shares_functions(self) -> bool:
         """Whether tasks share parts of their functions, so that a task with one row or one class can be fitted."""
         known, given = self.parameters, read_parameters(self.arguments.set)
-        features = self.task_features is not None and "task_features" in known
-        return self.name == SEARCHED or features or bool(given.get("couplings") and "couplings" in known)
+        return self.name == SEARCHED or bool(given.get("couplings") and "couplings" in known)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from .checks import (
 
 Form = Literal["long", "wide", "single"]
 SHARING = (
-    "models with couplings (MK-MTRL with couplings='common' or task_features) can learn it together with other tasks, "
+    "models with couplings (MK-MTRL with couplings='common') can learn it together with other tasks, "
     "or set it aside with min_rows=2"
 )
 

@@ -153,6 +153,25 @@ class Threads:
         with Workers(self.n_jobs) as workers:
             return workers.map(lambda item: function(shared, item), items)
 
+    def hold(self, items: Sequence[Any]) -> ThreadsHeld:
+        """Keep objects for calls on threads."""
+        return ThreadsHeld(items, self.n_jobs)
+
+
+class ThreadsHeld:
+    """Objects of this process, as `DaskHeld` has those on workers."""
+
+    def __init__(self, items: Sequence[Any], n_jobs: int | None) -> None:
+        self.items, self.n_jobs = items, n_jobs
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return `function(object, *argument)` for each object and argument, in order."""
+        pairs = list(zip(self.items, arguments, strict=True))
+        if self.n_jobs == 1 or len(pairs) == 1:
+            return [function(item, *given) for item, given in pairs]
+        with Workers(self.n_jobs) as workers:
+            return workers.map(lambda pair: function(pair[0], *pair[1]), pairs)
+
 
 def read_engine(engine: Any, n_jobs: int | None = None) -> Threads | Dask:
     """Convert the parameter `engine` ("threads", a Dask client or an engine) to an engine."""

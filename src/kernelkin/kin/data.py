@@ -18,7 +18,7 @@ from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import Units, choose_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
-from ..paper.task_features import TaskTable, read_task_features
+from .task_features import TaskTable, read_task_features
 
 # With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60

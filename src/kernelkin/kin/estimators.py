@@ -19,7 +19,7 @@ from ..kernels.sources import refuse_positions
 from ..parameters import CLASSES, Parameter, describe
 from ..tables.encoder import TableEncoder
 from .data import join_task_features, read_task_kernels
-from .explain import explain
+from .effects import explain, task_effects
 from .fit import KinFit
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
@@ -149,6 +149,33 @@ class KinEstimator(TableEstimator):
         """
         check_is_fitted(self)
         return explain(self)
+
+    def task_effects(self, grouping: Any = None) -> Any:
+        """Return how each group differs from the average group, as a table with standard errors.
+
+        `level` is the mean difference of a group's function from the average of all groups' functions over the training
+        rows of all groups (a sample of 200 if there are more), so it is not confounded with the columns of a
+        group's own rows. The slope along a column is that of the linear function of the columns that is closest to this
+        difference on the same rows. Own curves of groups are part of both. Units are those of the target for a
+        regressor, log odds of the second class for a classifier, and logarithms for counts; slopes are per unit of the
+        column, or per day. Means and standard errors are those of the posterior, averaged over the structures in
+        `members_`.
+
+        Parameters
+        ----------
+        grouping : name or position of a grouping, optional
+            The grouping if there are several; the first by default.
+
+        Returns
+        -------
+        effects : pandas DataFrame, indexed by group
+            `rows`, the number of training rows; `level`, its `standard_error`, and the ends `low` and `high` of a 90%
+            interval; `raw_level`, the level that the rows of the group give without pooling (its mean after the columns
+            are accounted for); and for columns of numbers and dates whose effect differs between groups, `slope of
+            NAME` and `standard_error of NAME`. Slopes are left out if there are more than 30 such columns.
+        """
+        check_is_fitted(self)
+        return task_effects(self, grouping)
 
     def with_tasks(self, task_features: Any) -> Self:
         """Return a copy of this fitted model that also predicts new tasks from their features, without refitting.

@@ -215,6 +215,8 @@ class KinPlan:
 
     def _functions(self, members: Sequence[Member], weights: np.ndarray, likelihood: Any) -> dict[str, Any]:
         """Return the functions and the held-out predictions used to calibrate them."""
+        used = np.concatenate(self.data.rows)
+        further = [np.bincount(g.codes[used], minlength=len(g.labels)) for g in self.data.groupings]
         base = {
             "members": tuple(member.fitted for member in members),
             "weights": weights,
@@ -224,6 +226,8 @@ class KinPlan:
             "n_further": len(self.data.groupings),
             "kernels": self.given,
             "new_tasks": self.new_tasks if len(self.new_tasks) else None,
+            "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
+            "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
         if self.classes is None:
             mean, variance = held_out_normal(members, weights)

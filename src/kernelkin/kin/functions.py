@@ -99,6 +99,8 @@ class KinFunctions:
     classes, link : classes and calibration, for a classifier.
     kernels : user-supplied kernels.
     new_tasks : (E,) labels of tasks without rows but with features; their codes are T to T + E - 1.
+    group_rows : (G,) the number of training rows of each group, for each grouping.
+    column_names : (d,) the names of the columns.
     """
 
     members: tuple[FittedStructure, ...]
@@ -113,6 +115,8 @@ class KinFunctions:
     link: Link | None = None
     kernels: GivenKernels | None = None
     new_tasks: np.ndarray | None = None
+    group_rows: tuple[np.ndarray, ...] = ()
+    column_names: tuple[str, ...] = ()
 
     def rows(self) -> np.ndarray | None:
         """Return the rows (s, d) of training, in the units of X; None where kernels are precomputed."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..engines.jobs import Jobs
+from ..engines.threads import Threads, count_workers
+from .covariance import Place
 from .likelihoods import Gaussian, Likelihood
 from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure
 
@@ -63,6 +65,8 @@ class Search:
     began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
     n_jobs : number of threads.
     report : called with the number of finished fits, their total, and a text.
+    n_features : number of features of a common smooth with many rows; None: by the number of rows.
+    place : where the blocks of a fit are evaluated. On a cluster or a device, one fit runs at a time.
 
     Attributes
     ----------
@@ -81,26 +85,32 @@ class Search:
         deadline: float = np.inf,
         n_jobs: int | None = None,
         report: Callable[[int, int, str], object] | None = None,
+        n_features: int | None = None,
+        place: Place | None = None,
     ) -> None:
         self.data, self.folds, self.structures = data, folds, structures
         self.likelihood = Gaussian() if likelihood is None else likelihood
         began = time.monotonic() if began is None else began
         self.deadline, self.limit = deadline, began + 0.5 * (deadline - began)
         self.n_folds = int(folds.max(initial=-1)) + 1
-        n_jobs = n_jobs if data.n_rows >= THREADED_ROWS else 1
+        n_jobs = count_workers(n_jobs) if data.n_rows >= THREADED_ROWS and place is None else 1
+        self.n_features, self.place, self.n_jobs = n_features, place, n_jobs
         self.jobs = Jobs(len(structures) * (1 + self.n_folds), n_jobs=n_jobs, report=report, deadline=deadline)
         self.members: list[Member] = []
 
     def run(self) -> list[Member]:
         """Return the members of the average, the largest weight first."""
         with self.jobs as jobs:
+            self._share_threads(len(self.structures))
             found = jobs.map(self._fit, self.structures, self.limit)
             # At least one structure is always fitted.
             self.members = [member for member in found if member is not None] or [self._fit(self.structures[0])]
             if self.n_folds:
+                self._share_threads(len(self.members))
                 jobs.map(self._hold_out, [(member, 0) for member in self.members])
                 self._drop_hopeless()
                 others = [(member, fold) for fold in range(1, self.n_folds) for member in self.members]
+                self._share_threads(len(others))
                 jobs.map(self._hold_out, others)
         self.is_complete = jobs.is_complete and time.monotonic() <= self.deadline
         if any(np.isnan(member.loss).all() for member in self.members):
@@ -109,10 +119,22 @@ class Search:
         self._weigh()
         return self.members
 
+    def _share_threads(self, n_fits: int) -> None:
+        """Give each of the fits that run at a time its threads, or all of them the cluster or device."""
+        self.here = Place(Threads(max(1, self.n_jobs // max(n_fits, 1)))) if self.place is None else self.place
+
     def _fit(self, structure: Structure) -> Member:
         """Fit a structure to all rows."""
         began, count = time.monotonic(), FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
-        fitted = FittedStructure(structure, self.data, self.likelihood, evaluations=count, deadline=self.limit)
+        fitted = FittedStructure(
+            structure,
+            self.data,
+            self.likelihood,
+            evaluations=count,
+            deadline=self.limit,
+            n_features=self.n_features,
+            place=self.here,
+        )
         self.jobs.is_complete &= time.monotonic() <= self.limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
         self.jobs.step(structure.name)
@@ -151,6 +173,8 @@ class Search:
             evaluations=few if warm else FOLD_EVALUATIONS,
             start=member.fitted.model.x_ if warm else None,
             deadline=self.deadline,
+            n_features=self.n_features,
+            place=self.here,
         )
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
         groups = [part[held] for part in data.groups]

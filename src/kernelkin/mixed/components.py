@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .batch import features
 from .covariance import Layout
+from .rows import Rows
 from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
@@ -63,14 +65,22 @@ def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
         mask = np.ones(pairs.A.X.shape[:2], bool) if pairs.A.mask is None else pairs.A.mask
         total += float(term.diagonal(p, pairs.A, 1.0)[mask].sum())
         block = term.block(p, replace(pairs, sharing=min(pairs.sharing, 1.0)))[0]
-        inside += float((block if pairs.both is None else block * pairs.both).sum())
+        if block is not None:
+            inside += float((block if pairs.both is None else block * pairs.both).sum())
     if layout.by_features:
-        sums = sum(
-            (term.features(p, pairs.A)[0] * (1.0 if pairs.A.mask is None else pairs.A.mask[:, :, None])).sum((0, 1))
-            for pairs in layout.pairs
-        )
+        sums: Any = sum(_feature_sums(term, p, pairs.A) for pairs in layout.pairs)
         inside += float(np.sum(np.square(sums)))
     return max(total / n - inside / n**2, 0.0)
+
+
+def _feature_sums(term: Term, p: dict[str, np.ndarray], rows: Rows) -> np.ndarray:
+    """Return the sums (f,) of the features of a term over rows."""
+    found = features([term], {term.name: p}, rows)
+    return (
+        found.dense.sum((0, 1))
+        if found.index is None
+        else found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)
+    )
 
 
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:

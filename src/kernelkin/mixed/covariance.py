@@ -5,22 +5,44 @@
     log det(V + N + Phi Phi') = sum_t log det V_t + log det A,   A = I + Phi' inv(V + N) Phi
     a = inv(K + N) z = inv(V + N) (z - Phi beta),                beta = inv(A) Phi' inv(V + N) z
 
-Exact models are one block without features.
+Exact models are one block without features. All of it is a map over batches of blocks (`batch.Batch`), whose results
+are added up; `Blocks` maps over threads, a device, or the workers of a cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
-from scipy.linalg import lapack
 
-from .rows import Pairs, Rows, batches_of, rows_of_table, take
-from .terms import JITTER, Term
+from ..engines.threads import Threads
+from .arrays import Array, diagonals, invert, library, swap, to_numpy
+from .batch import Batch, Call, Parameters, predict_by_features
+from .rows import MAX_ROWS, Pairs, Rows, batches_of, rows_of_table, take
+from .terms import Term
 
-Parameters = dict[str, dict[str, np.ndarray]]
+# Values of batches are kept between the passes of an evaluation if they take less memory than this, in bytes.
+KEPT_BYTES = 1 << 29
+# Queries that a batch predicts at a time.
+PIECE = 2_000
+# Shards of batches for each worker of a cluster.
+SHARDS = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where batches are evaluated: the threads of this process or a cluster, and in both on a device of torch."""
+
+    engine: Any
+    device: str | None = None
+
+
+# One thread of this process.
+HERE = Place(Threads(1))
 
 
 @dataclass(frozen=True)
@@ -33,116 +55,126 @@ class Layout:
     pairs : the rows of each batch, paired with themselves.
     n_rows : N.
     by_features : whether common terms are represented by features.
+    place : where batches are evaluated.
     """
 
     tables: tuple[np.ndarray, ...]
     pairs: tuple[Pairs, ...]
     n_rows: int
     by_features: bool
+    place: Place = HERE
 
     @classmethod
-    def dense(cls, X: np.ndarray, groups: Sequence[np.ndarray], given: Sequence[np.ndarray] = ()) -> Layout:
+    def dense(
+        cls, X: np.ndarray, groups: Sequence[np.ndarray], given: Sequence[np.ndarray] = (), place: Place = HERE
+    ) -> Layout:
         """Return a layout with all rows in one block; `given` are values (N, N) of the user's kernels."""
         table = np.arange(len(X))[None]
         rows = Rows(X[None], tuple(part[None] for part in groups))
         pairs = Pairs(rows, rows, 1.0, tuple(kernel[None] for kernel in given))
-        return cls((table,), (pairs,), len(X), False)
+        # One block is not split.
+        return cls((table,), (pairs,), len(X), False, Place(HERE.engine, place.device))
 
     @classmethod
-    def blocks(cls, X: np.ndarray, groups: Sequence[np.ndarray]) -> Layout:
+    def blocks(cls, X: np.ndarray, groups: Sequence[np.ndarray], place: Place = HERE) -> Layout:
         """Return a layout with a block for each group of the first grouping."""
-        tables = batches_of(groups[0])
+        tables = batches_of(groups[0], MAX_ROWS if place.device is None else 16 * MAX_ROWS)
         rows = [rows_of_table(X, groups, table) for table in tables]
-        return cls(tuple(tables), tuple(Pairs(part, part, 0.0) for part in rows), len(X), True)
+        return cls(tuple(tables), tuple(Pairs(part, part, 0.0) for part in rows), len(X), True, place)
+
+    @cached_property
+    def blocks_of_groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """The batch (T,) of each group of the first grouping and its position (T,) there; -1 for those without rows."""
+        codes = [pairs.A.groups[0][:, 0] for pairs in self.pairs]
+        found = np.full((2, 1 + max(int(each.max()) for each in codes)), -1)
+        for number, each in enumerate(codes):
+            found[0, each], found[1, each] = number, np.arange(len(each))
+        return found[0], found[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A cluster and a device are those of the fit.
+        return {**vars(self), "place": HERE}
 
 
-def invert(V: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the inverses of positive definite matrices (b, n, n), and the sum of their log determinants."""
-    b, n = V.shape[:2]
-    if n == 1:
-        return 1.0 / V, float(np.log(V).sum())
-    if n < 40:
-        L = np.linalg.cholesky(V)
-        return np.linalg.inv(V), 2.0 * float(np.log(np.diagonal(L, axis1=1, axis2=2)).sum())
-    found, log_det = np.empty_like(V), 0.0
-    for i in range(b):
-        # V is symmetric, so its transpose, which LAPACK takes without a copy, equals V.
-        L, info = lapack.dpotrf(V[i].T, lower=1, clean=0, overwrite_a=0)
-        if info:
-            raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
-        log_det += 2.0 * float(np.log(np.diag(L)).sum())
-        inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        lower = np.tril(inverse)
-        found[i] = lower + np.tril(inverse, -1).T
-    return found, log_det
+class Blocks:
+    """The batches of a layout with their targets, where they are evaluated."""
+
+    def __init__(self, terms: Sequence[Term], layout: Layout, z: np.ndarray, weight: np.ndarray) -> None:
+        self.terms, self.layout = tuple(terms), layout
+        self.n_dense = [term.n_dense if layout.by_features else 0 for term in terms]
+        self.n_sparse = [term.n_sparse if layout.by_features else 0 for term in terms]
+        width = 4 * sum(self.n_dense)
+        entries = sum(table.size * (table.shape[1] * (2 + len(self.terms)) + width) for table in layout.tables)
+        keep = not layout.by_features or 8 * entries <= KEPT_BYTES
+        batches = [
+            Batch(self.terms, pairs, take(z, table), take(weight, table), layout.by_features, layout.place.device, keep)
+            for table, pairs in zip(layout.tables, layout.pairs, strict=True)
+        ]
+        engine = layout.place.engine
+        # A cluster has few shards, so that few matrices travel; otherwise sums do not depend on the number of threads.
+        count = min(SHARDS * engine.n_workers, len(batches)) if engine.splits else len(batches)
+        self.shards = [list(part) for part in np.array_split(np.arange(len(batches)), count)]
+        self.held = engine.hold([[batches[i] for i in shard] for shard in self.shards])
+        self.is_remote = engine.splits
+
+    def each(self, method: str, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+        """Return `batch.method(*shared, *own)` of each batch, in order."""
+        return [result for shard in self._map(method, shared, own, False) for result in shard]
+
+    def total(self, method: str, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> Any:
+        """Return the sums of `batch.method(*shared, *own)`, which returns several arrays or numbers."""
+        return _add_up(self._map(method, shared, own, True))
+
+    def _map(self, method: str, shared: tuple[Any, ...], own: Sequence[tuple[Any, ...]] | None, add: bool) -> list[Any]:
+        if self.is_remote:
+            shared = tuple(to_numpy(each) for each in shared)
+        arguments = [
+            (method, shared, [() if own is None else own[i] for i in shard], add, self.is_remote)
+            for shard in self.shards
+        ]
+        return self.held.call(_run, arguments)
+
+    def split(self, values: Any) -> list[Any]:
+        """Return the entries (b, n, ...) for each batch of values (N, ...); numbers and None as they are."""
+        if not isinstance(values, np.ndarray):
+            return [values] * len(self.layout.tables)
+        return [take(values, table) for table in self.layout.tables]
+
+    def join(self, parts: Sequence[Array]) -> np.ndarray:
+        """Return the values (N, ...) whose entries for each batch are parts (b, n, ...)."""
+        parts = [to_numpy(part) for part in parts]
+        found = np.zeros((self.layout.n_rows, *parts[0].shape[2:]))
+        for table, part in zip(self.layout.tables, parts, strict=True):
+            found[table[table >= 0]] = part[table >= 0]
+        return found
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The terms on one batch: V (b, n, n) without noise, features (b, n, f), and values saved for gradients."""
+def _run(shard: list[Batch], method: str, shared: Any, own: Sequence[tuple[Any, ...]], add: bool, remote: bool) -> Any:
+    found = [getattr(batch, method)(*shared, *given) for batch, given in zip(shard, own, strict=True)]
+    if not add:
+        return [to_numpy(each) for each in found] if remote else found
+    return tuple(map(to_numpy, _add_up(found))) if remote else _add_up(found)
 
-    V: np.ndarray
-    Phi: np.ndarray | None
-    saved: list[Any]
-    saved_features: list[Any]
-    widths: list[int]
+
+def _add_up(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    total = parts[0]
+    for part in parts[1:]:
+        total = tuple(x + y for x, y in zip(total, part, strict=True))
+    return total
 
 
 class Prior:
-    """The terms at given parameters, evaluated on a layout."""
+    """The terms at given parameters, on the rows of some blocks."""
 
-    def __init__(self, terms: Sequence[Term], p: Parameters, layout: Layout):
-        self.terms, self.p, self.layout = terms, p, layout
-        self.batches = [self._evaluate(pairs) for pairs in layout.pairs]
+    def __init__(self, blocks: Blocks, p: Parameters) -> None:
+        self.blocks, self.p, self.key = blocks, p, uuid4().hex
 
-    def _evaluate(self, pairs: Pairs) -> Batch:
-        V, saved = np.zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1])), []
-        for term in self.terms:
-            K, kept = term.block(self.p[term.name], pairs)
-            V += K
-            saved.append(kept)
-        if pairs.both is not None:
-            V *= pairs.both
-        if not self.layout.by_features:
-            return Batch(V, None, saved, [], [])
-        Phi, kept, widths = features(self.terms, self.p, pairs.A)
-        return Batch(V, Phi, saved, kept, widths)
+    def solve(self, noise: float | np.ndarray, z: np.ndarray | None = None) -> Solved:
+        """Return the solution for noise (N,) and targets (N, r).
 
-    def solve(self, noise: np.ndarray, z: np.ndarray) -> Solved:
-        """Return the solution for noise (N,) and targets (N, r)."""
+        By default, for the targets of the blocks, and a noise that is a number over the weight of each row.
+        """
         return Solved(self, noise, z)
-
-    def gradient(self, each: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Parameters:
-        """Return the gradient in the parameters from derivatives (b, n, n), (b, n, f) with respect to V and Phi."""
-        total: Parameters = {
-            term.name: {k: np.zeros_like(v) for k, v in self.p[term.name].items()} for term in self.terms
-        }
-        for batch, pairs, (W, G) in zip(self.batches, self.layout.pairs, each, strict=True):
-            for term, kept in zip(self.terms, batch.saved, strict=True):
-                _add(total[term.name], term.block_gradient(self.p[term.name], pairs, W, kept))
-            if G is None or batch.Phi is None:
-                continue
-            begin = 0
-            for term, kept, width in zip(self.terms, batch.saved_features, batch.widths, strict=True):
-                at = slice(begin, begin := begin + width)
-                if width:
-                    part = G[:, :, at], batch.Phi[:, :, at], kept
-                    _add(total[term.name], term.features_gradient(self.p[term.name], pairs.A, *part))
-        return total
-
-
-def features(terms: Sequence[Term], p: Parameters, rows: Rows) -> tuple[np.ndarray, list[Any], list[int]]:
-    """Return the features (b, n, f) of all terms, values saved for gradients, and the number of features per term."""
-    found = [term.features(p[term.name], rows) for term in terms]
-    Phi = np.concatenate([part for part, _ in found], axis=2)
-    if rows.mask is not None:
-        Phi *= rows.mask[:, :, None]
-    return Phi, [kept for _, kept in found], [part.shape[2] for part, _ in found]
-
-
-def _add(total: dict[str, np.ndarray], part: dict[str, np.ndarray]) -> None:
-    for name, value in part.items():
-        total[name] += value
 
 
 class Solved:
@@ -150,93 +182,148 @@ class Solved:
 
     Attributes
     ----------
-    a : (N, r) inv(K + diag(noise)) z.
     beta : (f, r) posterior means of the coefficients of the features, (0, r) without features.
     log_det : log determinant of K + diag(noise).
+    quadratic : z' inv(K + diag(noise)) z, summed over the columns of z.
     """
 
-    def __init__(self, prior: Prior, noise: np.ndarray, z: np.ndarray):
-        self.prior, self.log_det = prior, 0.0
-        self.inverses: list[np.ndarray] = []
-        for batch, table in zip(prior.batches, prior.layout.tables, strict=True):
-            V = batch.V.copy()
-            at = np.arange(V.shape[1])
-            V[:, at, at] += np.where(table >= 0, noise[np.maximum(table, 0)] + JITTER, 1.0)
-            inverse, log_det = invert(V)
-            self.inverses.append(inverse)
-            self.log_det += log_det
-        if prior.layout.by_features:
-            self._tie()
-        self.a, self.beta = self.apply(z)
+    def __init__(self, prior: Prior, noise: float | np.ndarray, z: np.ndarray | None = None) -> None:
+        self.prior, self.blocks = prior, prior.blocks
+        self.call = Call(prior.p, prior.key, uuid4().hex)
+        self.noise, self.z = self.blocks.split(noise), self.blocks.split(z)
+        self.log_det, self.quadratic, *parts = self.blocks.total("moments", self.call, own=self._own())
+        self.A_inverse: Any = None
+        self.beta: Any = None
+        if self.blocks.layout.by_features:
+            self._tie(*parts)
 
-    def _tie(self) -> None:
-        """Compute A, which links the blocks."""
-        parts = [batch.Phi for batch in self.prior.batches if batch.Phi is not None]
-        f = parts[0].shape[2]
-        A, self.white = np.eye(f), []
-        for Phi, inverse in zip(parts, self.inverses, strict=True):
-            self.white.append(inverse @ Phi)
-            A += Phi.reshape(-1, f).T @ self.white[-1].reshape(-1, f)
-        inverse, log_det = invert(0.5 * (A + A.T)[None])
+    def _own(self, *more: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return list(zip(self.noise, self.z, *more, strict=True))
+
+    def _tie(self, A: Array, r: Array, A_sparse: Array = None, A_both: Array = None) -> None:
+        """Compute the inverse of A, which links the blocks."""
+        if A_sparse is not None:
+            xp = library(A)
+            A = xp.concatenate([xp.concatenate([A, swap(A_both)], 1), xp.concatenate([A_both, A_sparse], 1)])
+        A = 0.5 * (A + swap(A))
+        diagonals(A)[...] += 1.0
+        inverse, log_det = invert(A[None])
         self.A_inverse = inverse[0]
         self.log_det += log_det
-        # inv(V) Phi inv(A), used for gradients and for the diagonal of the inverse.
-        self.tied = [(part.reshape(-1, f) @ self.A_inverse).reshape(part.shape) for part in self.white]
+        self.beta = self.A_inverse @ r
+        self.quadratic -= float((self.beta * r).sum())
 
-    def apply(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def a(self) -> np.ndarray:
+        """(N, r) inv(K + diag(noise)) z."""
+        return self.blocks.join(self.blocks.each("values", self.call, self.beta, own=self._own()))
+
+    def apply(self, z: np.ndarray) -> tuple[np.ndarray, Array]:
         """Return inv(K + diag(noise)) z (N, r) and the coefficients of the features (f, r) for targets z (N, r)."""
-        tables, a = self.prior.layout.tables, np.zeros_like(z)
-        parts = [take(z, table) for table in tables]
-        beta = np.zeros((0, z.shape[1]))
-        if self.prior.layout.by_features:
-            products = (
-                w.reshape(-1, w.shape[2]).T @ part.reshape(-1, z.shape[1])
-                for w, part in zip(self.white, parts, strict=True)
-            )
-            beta = self.A_inverse @ sum(products)
-            parts = [part - batch.Phi @ beta for part, batch in zip(parts, self.prior.batches, strict=True)]
-        for table, inverse, part in zip(tables, self.inverses, parts, strict=True):
-            a[table[table >= 0]] = (inverse @ part)[table >= 0]
-        return a, beta
+        own, beta = list(zip(self.noise, self.blocks.split(z), strict=True)), None
+        if self.beta is not None:
+            (r,) = self.blocks.total("project", self.call, own=own)
+            beta = self.A_inverse @ r
+        return self.blocks.join(self.blocks.each("values", self.call, beta, own=own)), beta
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """(N, N) inv(K + diag(noise)) of an exact model."""
+        return to_numpy(self.blocks.each("inverse", self.call, own=[(noise,) for noise in self.noise])[0])
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal (N,) of inv(K + diag(noise))."""
-        found = np.zeros(self.prior.layout.n_rows)
-        for i, table in enumerate(self.prior.layout.tables):
-            own = np.diagonal(self.inverses[i], axis1=1, axis2=2)
-            if self.prior.layout.by_features:
-                own = own - np.einsum("bnf,bnf->bn", self.tied[i], self.white[i])
-            found[table[table >= 0]] = own[table >= 0]
-        return found
+        own = [(noise,) for noise in self.noise]
+        return self.blocks.join(self.blocks.each("diagonal", self.call, self.A_inverse, own=own))
 
-    def gradient(self, multiplicity: float, products: Sequence[tuple[np.ndarray, np.ndarray, float]]) -> Parameters:
-        """Return the derivatives of `sum(W * K)` for W = multiplicity/2 inv(K + N) + the sum of c/2 (u v' + v u').
+    def explained(self, each: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return C inv(V + N) Phi (b, m, f) and the diagonals (b, m) of C inv(V + N) C' for C (b, m, n) of batches."""
+        return self.blocks.each("explained", self.call, own=list(zip(self.noise, each, strict=True)))
 
-        `products` holds u (N, r), v (N, r) and c.
+    def gradient(
+        self, multiplicity: float, further: tuple[np.ndarray, Array] | None = None
+    ) -> tuple[Parameters, float]:
+        """Return the derivatives of `sum(W * K)`, and of `sum(W * N)` with respect to the log of the noise.
+
+        W = multiplicity/2 inv(K + N) - aa'/2, plus (ua' + au')/2 if `further` holds u (N, r) and its coefficients.
         """
-        by_features, each = self.prior.layout.by_features, []
-        through = [(self._through(u), self._through(v)) for u, v, _ in products] if by_features else []
-        for i, (pairs, table) in enumerate(zip(self.prior.layout.pairs, self.prior.layout.tables, strict=True)):
-            W, G = (0.5 * multiplicity) * self.inverses[i], None
-            if by_features:
-                G = multiplicity * self.tied[i]
-                W -= 0.5 * (G @ np.swapaxes(self.white[i], 1, 2))
-            for j, (u, v, c) in enumerate(products):
-                left, right = take(u, table), take(v, table)
-                product = (0.5 * c) * (left @ np.swapaxes(right, 1, 2))
-                W += product
-                W += np.swapaxes(product, 1, 2)
-                if G is not None:
-                    G += c * (left @ through[j][1].T + right @ through[j][0].T)
-            if pairs.both is not None:
-                W *= pairs.both
-            each.append((W, G))
-        return self.prior.gradient(each)
+        u, beta_u = (None, None) if further is None else further
+        shared = self.call, self.A_inverse, self.beta, multiplicity, beta_u
+        by_blocks, slope = self.blocks.total("gradient", *shared, own=self._own(self.blocks.split(u)))
+        found = unflatten(by_blocks, {term.name: self.prior.p[term.name] for term in self.blocks.terms})
+        if self.beta is not None:
+            of_feature = 0.5 * multiplicity * (1.0 - diagonals(self.A_inverse)) - 0.5 * (self.beta**2).sum(1)
+            if beta_u is not None:
+                of_feature = of_feature + (self.beta * beta_u).sum(1)
+            for term, part in zip(self.blocks.terms, self.by_term(to_numpy(of_feature)), strict=True):
+                for name, value in term.scale_gradient(part).items() if len(part) else ():
+                    found[term.name][name] = found[term.name][name] + value
+        return found, float(slope)
 
-    def _through(self, u: np.ndarray) -> np.ndarray:
-        """Return Phi' u (f, r)."""
-        total = np.zeros((len(self.beta), u.shape[1]))
-        for batch, table in zip(self.prior.batches, self.prior.layout.tables, strict=True):
-            assert batch.Phi is not None
-            total += batch.Phi.reshape(-1, len(total)).T @ take(u, table).reshape(-1, u.shape[1])
-        return total
+    def by_term(self, of_feature: np.ndarray) -> list[np.ndarray]:
+        """Return the entries of each term of an array (f,): dense features come first, in the order of terms."""
+        dense, sparse = self.blocks.n_dense, self.blocks.n_sparse
+        first, last = np.cumsum([0, *dense]), sum(dense) + np.cumsum([0, *sparse])
+        return [
+            of_feature[first[i] : first[i + 1]] if dense[i] else of_feature[last[i] : last[i + 1]]
+            for i in range(len(dense))
+        ]
+
+    def predict(
+        self, X: np.ndarray, groups: Sequence[np.ndarray], used: Sequence[str], variance: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return means (q, r) and variances (q,) of the terms `used` at rows, with features and blocks."""
+        layout, p = self.blocks.layout, self.prior.p
+        mean, spread = np.empty((len(X), self.beta.shape[1])), np.empty(len(X))
+        batch_of, block_of = layout.blocks_of_groups
+        known = (groups[0] >= 0) & (groups[0] < len(batch_of))
+        codes = np.where(known, groups[0], 0)
+        batch = np.where(known, batch_of[codes], -1)
+        tables = [_tables(np.flatnonzero(batch == i), block_of[codes]) for i in range(len(layout.tables))]
+        pieces = [[(blocks, rows_of_table(X, groups, table)) for blocks, table in each] for each in tables]
+        shared = self.call, self.A_inverse, self.beta, used, variance
+        own = list(zip(self.noise, self.blocks.split(self.a), pieces, strict=True))
+        found = [part for each in self.blocks.each("predict", *shared, own=own) for part in each]
+        # Rows of groups that are not in training have no block.
+        others = [rows[None] for rows in _parts(np.flatnonzero(batch < 0))]
+        for table in others:
+            rows = rows_of_table(X, groups, table).to(layout.place.device)
+            some = self.A_inverse, self.beta, 0.0 if variance else None
+            found.append(predict_by_features(self.blocks.terms, p, used, rows, *some))
+        for table, (m, v) in zip([table for each in tables for _, table in each] + others, found, strict=True):
+            mean[table[table >= 0]] = to_numpy(m)[table >= 0]
+            if variance:
+                spread[table[table >= 0]] = to_numpy(v)[table >= 0]
+        return mean, np.maximum(spread, 0.0) if variance else None
+
+
+def _parts(rows: np.ndarray) -> list[np.ndarray]:
+    return [rows[i : i + PIECE] for i in range(0, len(rows), PIECE)]
+
+
+def _tables(rows: np.ndarray, block_of: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return pieces of the queries `rows` of a batch: their blocks (c,), and a table (c, m) of the queries of each."""
+    found = []
+    for part in _parts(rows[np.argsort(block_of[rows], kind="stable")]):
+        blocks, position, counts = np.unique(block_of[part], return_inverse=True, return_counts=True)
+        table = np.full((len(blocks), counts.max()), -1)
+        table[position, np.arange(len(part)) - np.repeat(np.cumsum(counts) - counts, counts)] = part
+        found.append((blocks, table))
+    return found
+
+
+def flatten(parameters: Parameters) -> np.ndarray:
+    """Return all parameters in one vector."""
+    return np.concatenate([np.zeros(0), *(values for part in parameters.values() for values in part.values())])
+
+
+def unflatten(x: np.ndarray, like: Parameters) -> Parameters:
+    """Return the inverse of `flatten`, with the names and shapes of `like`."""
+    found: Parameters = {}
+    begin = 0
+    for name, part in like.items():
+        found[name] = {}
+        for key, values in part.items():
+            found[name][key] = x[begin : begin + len(values)]
+            begin += len(values)
+    return found

@@ -52,14 +52,13 @@ class Gaussian:
     log_scale = 0.0
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
-        solved = prior.solve(noise / part.weight, part.z)
+        solved = prior.solve(noise)
         m = part.multiplicity
         # A row of weight w counts as w rows with the same target.
-        repeated = 0.5 * m * (part.weight - 1.0).sum()
-        value = 0.5 * np.vdot(part.z, solved.a) + 0.5 * m * solved.log_det + repeated * np.log(noise)
-        of_rows = 0.5 * (m * solved.diagonal() - (solved.a**2).sum(1))
-        slope = float((of_rows * noise / part.weight).sum()) + repeated
-        return value, solved.gradient(m, [(solved.a, solved.a, -0.5)]), slope, solved
+        repeated = 0.5 * m * float((part.weight - 1.0).sum())
+        value = 0.5 * solved.quadratic + 0.5 * m * solved.log_det + repeated * np.log(noise)
+        gradient, slope = solved.gradient(m)
+        return value, gradient, slope + repeated, solved
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return f
@@ -103,12 +102,10 @@ class Laplace:
         part.state["f"] = f
         _, W, third = self.derivatives(y, f + part.offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
-        a = solved.a
         value = loss + 0.5 * solved.log_det + 0.5 * np.log(curvature).sum()
         variance = (1.0 - solved.diagonal() / curvature) / curvature
         s = -0.5 * variance * w * third
-        u = solved.apply((s / curvature)[:, None])[0]
-        gradient = solved.gradient(1.0, [(a, a, -0.5), (u, a, 1.0)])
+        gradient, _ = solved.gradient(1.0, solved.apply((s / curvature)[:, None]))
         return float(value), gradient, 0.0, solved
 
     def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):

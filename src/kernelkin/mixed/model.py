@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from .covariance import Layout, Parameters, Prior, Solved, features
+from .batch import Parameters, covariance, features
+from .covariance import HERE, Blocks, Layout, Prior, Solved, flatten, unflatten
 from .likelihoods import Evaluated, Gaussian, Likelihood
-from .rows import Pairs, Rows, rows_of_table
+from .rows import Pairs, Rows
 from .terms import Term
 
 NOISE = "noise"
@@ -35,6 +36,7 @@ class Part:
     multiplicity : how many independent targets the columns of z stand for.
     offset : (N,) added to the function inside the likelihood.
     state : values kept from one evaluation for the next.
+    held : the rows and targets where they are evaluated.
     """
 
     layout: Layout
@@ -43,6 +45,16 @@ class Part:
     multiplicity: float
     offset: Any = 0.0
     state: dict[str, np.ndarray] = field(default_factory=dict)
+    held: Blocks | None = None
+
+    def blocks(self, terms: tuple[Term, ...]) -> Blocks:
+        """Return the rows and targets for the evaluation of these terms."""
+        if self.held is None or self.held.terms is not terms:
+            self.held = Blocks(terms, self.layout, self.z, self.weight)
+        return self.held
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "held": None}
 
 
 class OutOfTime(Exception):
@@ -111,7 +123,13 @@ class MixedModel:
                 options={"maxfun": evaluations, "maxcor": 20},
             )
         self.value_ = best["value"]
+        self._forget()
         return self.set_parameters(best["x"])
+
+    def _forget(self) -> None:
+        """Free what batches keep between calls."""
+        for part in self.parts:
+            part.blocks(self.terms).each("forget")
 
     def set_parameters(self, x: np.ndarray) -> MixedModel:
         """Set the parameters; posteriors are computed on demand."""
@@ -141,14 +159,7 @@ class MixedModel:
         return value + self.rho * (far @ far + spread @ spread), slope + 2.0 * self.rho * (far + spread)
 
     def _evaluate(self, p: Parameters, noise: float) -> list[Evaluated]:
-        priors: dict[int, Prior] = {}
-        found = []
-        for part in self.parts:
-            key = id(part.layout)
-            if key not in priors:
-                priors[key] = Prior(self.terms, p, part.layout)
-            found.append(self.likelihood.evaluate(priors[key], part, noise))
-        return found
+        return [self.likelihood.evaluate(Prior(part.blocks(self.terms), p), part, noise) for part in self.parts]
 
     @property
     def solved(self) -> list[Solved]:
@@ -182,99 +193,39 @@ class MixedModel:
         variance : whether variances are needed.
         terms : only the contribution of these terms, by name.
         """
-        used = self.terms if terms is None else tuple(term for term in self.terms if term.name in terms)
-        find = self._by_blocks if self.parts[part].layout.by_features else self._exactly
+        used = [term.name for term in self.terms if terms is None or term.name in terms]
+        if self.parts[part].layout.by_features:
+            return self.solved[part].predict(X, groups, used, variance)
         chunks = [slice(i, i + CHUNK) for i in range(0, len(X), CHUNK)] or [slice(0, 0)]
         found = [
-            find(used, X[c], tuple(g[c] for g in groups), tuple(k[c] for k in given), part, variance) for c in chunks
+            self._exactly(used, X[c], tuple(g[c] for g in groups), tuple(k[c] for k in given), part, variance)
+            for c in chunks
         ]
         means = np.concatenate([mean for mean, _ in found])
         return means, np.concatenate([v for _, v in found if v is not None]) if variance else None
 
-    def _exactly(self, terms, X, groups, given, number, variance):
+    def _exactly(self, used, X, groups, given, number, variance):
         part, solved = self.parts[number], self.solved[number]
         inner = part.layout.pairs[0]
         rows = Rows(X[None], tuple(g[None] for g in groups))
         pairs = Pairs(rows, inner.B, inner.sharing, tuple(kernel[None] for kernel in given))
-        K = np.zeros((len(X), part.layout.n_rows))
-        for term in terms:
-            K += term.block(self.p_[term.name], pairs)[0][0]
+        terms = [term for term in self.terms if term.name in used]
+        K = covariance(terms, self.p_, pairs)[0]
         if not variance:
             return K @ solved.a, None
         prior = sum(term.diagonal(self.p_[term.name], rows, inner.sharing)[0] for term in terms)
-        return K @ solved.a, np.maximum(prior - ((K @ solved.inverses[0][0]) * K).sum(1), 0.0)
+        return K @ solved.a, np.maximum(prior - ((K @ solved.inverse) * K).sum(1), 0.0)
 
-    def _by_blocks(self, terms, X, groups, given, number, variance):
-        part, solved = self.parts[number], self.solved[number]
-        everyone = Rows(X[None], tuple(g[None] for g in groups))
-        Phi = self._features(terms, everyone)[0]
-        mean = Phi @ solved.beta
-        # Use the full prior variance: far from the landmarks, the features do not cover it.
-        prior = sum(term.diagonal(self.p_[term.name], everyone, 1.0)[0] for term in terms) - (Phi * Phi).sum(1)
-        rest, reduced = Phi.copy(), np.zeros(len(X))
-        for i, (table, inner) in enumerate(zip(part.layout.tables, part.layout.pairs, strict=True)):
-            asked = _queries_of_blocks(inner.A.groups[0][:, 0], groups[0])
-            if asked is None:
-                continue
-            blocks, queries = asked
-            Q = rows_of_table(X, groups, queries)
-            inside = Rows(inner.A.X[blocks], tuple(g[blocks] for g in inner.A.groups), _at(inner.A.mask, blocks))
-            pairs = Pairs(Q, inside, 0.0)
-            C = sum(term.block(self.p_[term.name], pairs)[0] for term in terms)
-            if pairs.both is not None:
-                C = C * pairs.both
-            there = queries >= 0
-            a = solved.a[np.maximum(table[blocks], 0)] * (table[blocks] >= 0)[..., None]
-            mean[queries[there]] += (C @ a)[there]
-            if variance:
-                reduced[queries[there]] = ((C @ solved.inverses[i][blocks]) * C).sum(2)[there]
-                rest[queries[there]] -= (C @ solved.white[i][blocks])[there]
-        if not variance:
-            return mean, None
-        return mean, np.maximum(prior - reduced + ((rest @ solved.A_inverse) * rest).sum(1), 0.0)
+    def term_features(self, terms: Sequence[Term], rows: Rows) -> np.ndarray:
+        """Return the features (b, q, f) of all terms, zero for terms that were not requested."""
+        Phi = features(self.terms, self.p_, rows, [term.name for term in terms])
+        return Phi.full(sum(term.n_sparse for term in self.terms))
 
-    def _features(self, terms, rows: Rows) -> np.ndarray:
-        """Return the features (1, q, f) of all terms, zero for terms that were not requested."""
-        Phi, _, widths = features(self.terms, self.p_, rows)
-        names = {term.name for term in terms}
-        return Phi * np.repeat([term.name in names for term in self.terms], widths)
+    def bring_here(self) -> None:
+        """Evaluate from now on in this process, in main memory."""
+        self._solved = []
+        for part in self.parts:
+            part.layout, part.held = replace(part.layout, place=HERE), None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_solved": []}
-
-
-def _at(mask: np.ndarray | None, blocks: np.ndarray) -> np.ndarray | None:
-    return None if mask is None else mask[blocks]
-
-
-def _queries_of_blocks(codes: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the blocks (c,) that have queries, and a table (c, m) of these queries, from codes (b,) and (q,)."""
-    order = np.argsort(codes)
-    at = np.minimum(np.searchsorted(codes[order], asked), len(codes) - 1)
-    rows = np.flatnonzero(codes[order][at] == asked)
-    if not len(rows):
-        return None
-    blocks, position = np.unique(order[at[rows]], return_inverse=True)
-    counts = np.bincount(position)
-    table = np.full((len(blocks), counts.max()), -1)
-    by_block = np.argsort(position, kind="stable")
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    table[position[by_block], within] = rows[by_block]
-    return blocks, table
-
-
-def flatten(parameters: Parameters) -> np.ndarray:
-    """Return all parameters in one vector."""
-    return np.concatenate([np.zeros(0), *(values for part in parameters.values() for values in part.values())])
-
-
-def unflatten(x: np.ndarray, like: Parameters) -> Parameters:
-    """Return the inverse of `flatten`, with the names and shapes of `like`."""
-    found: Parameters = {}
-    begin = 0
-    for name, part in like.items():
-        found[name] = {}
-        for key, values in part.items():
-            found[name][key] = x[begin : begin + len(values)]
-            begin += len(values)
-    return found

@@ -14,9 +14,13 @@ from typing import Any
 
 import numpy as np
 
-# A batch ends when padding would exceed this share, or when V would have more than this many entries.
+from .arrays import Array, library, on_device, to_float
+
+# A batch ends when padding would exceed this share, or when it would have more than this many rows or pairs of rows.
+# (Its arrays of features should fit into the cache of a processor.)
 MAX_PADDING = 0.3
-MAX_ENTRIES = 4_000_000
+MAX_ROWS = 4_096
+MAX_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,19 @@ class Rows:
     mask : (b, n) False for padding; None without padding.
     """
 
-    X: np.ndarray
-    groups: tuple[np.ndarray, ...]
-    mask: np.ndarray | None = None
+    X: Array
+    groups: tuple[Array, ...]
+    mask: Array | None = None
+
+    def take(self, blocks: Array) -> Rows:
+        """Return some of the blocks."""
+        mask = None if self.mask is None else self.mask[blocks]
+        return Rows(self.X[blocks], tuple(part[blocks] for part in self.groups), mask)
+
+    def to(self, device: str | None) -> Rows:
+        """Return the rows as tensors on a device of torch; without a device, as they are."""
+        groups = tuple(on_device(part, device) for part in self.groups)
+        return Rows(on_device(self.X, device), groups, on_device(self.mask, device))
 
 
 @dataclass(frozen=True)
@@ -49,36 +63,45 @@ class Pairs:
     A: Rows
     B: Rows
     sharing: float
-    given: tuple[np.ndarray, ...] = ()
+    given: tuple[Array, ...] = ()
 
     @cached_property
-    def same(self) -> tuple[np.ndarray, ...]:
+    def same(self) -> tuple[Array, ...]:
         """For each grouping (b, n, m): 1 if both rows are in the same group, else 0; 0 for padding."""
         return tuple(
-            ((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None]).astype(np.float64)
+            to_float((a[:, :, None] == b[:, None, :]) & (a >= 0)[:, :, None])
             for a, b in zip(self.A.groups, self.B.groups, strict=True)
         )
 
     @cached_property
-    def both(self) -> np.ndarray | None:
+    def both(self) -> Array | None:
         """Mask (b, n, m) with 0 for padding; None without padding."""
-        if self.A.mask is None and self.B.mask is None:
-            return None
-        left, right = (np.ones(R.X.shape[:2], bool) if R.mask is None else R.mask for R in (self.A, self.B))
-        return (left[:, :, None] & right[:, None, :]).astype(np.float64)
+        left = None if self.A.mask is None else self.A.mask[:, :, None]
+        right = None if self.B.mask is None else self.B.mask[:, None, :]
+        if left is None or right is None:
+            one = right if left is None else left
+            return None if one is None else to_float(one)
+        return to_float(left & right)
 
     @cached_property
-    def gaps(self) -> list[np.ndarray]:
+    def gaps(self) -> list[Array]:
         """For each column (b, n, m): sqrt(5) times the distance of both rows, used by Matern kernels."""
-        A, B = np.sqrt(5.0) * self.A.X, np.sqrt(5.0) * self.B.X
-        return [np.abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
+        A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
+        return [library(A).abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
+
+    def to(self, device: str | None) -> Pairs:
+        """Return the pairs of rows paired with themselves on a device of torch; without a device, as they are."""
+        if device is None:
+            return self
+        rows = self.A.to(device)
+        return Pairs(rows, rows, self.sharing, tuple(on_device(kernel, device) for kernel in self.given))
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices of all rows are not pickled but computed again.
         return {name: part for name, part in vars(self).items() if name not in ("same", "both", "gaps")}
 
 
-def batches_of(codes: np.ndarray) -> list[np.ndarray]:
+def batches_of(codes: np.ndarray, most_rows: int = MAX_ROWS) -> list[np.ndarray]:
     """Return tables (b, n) of row numbers, -1 for padding, with blocks of similar size in one table."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
@@ -87,7 +110,7 @@ def batches_of(codes: np.ndarray) -> list[np.ndarray]:
     by_size = by_size[counts[by_size] > 0]
     found, begin = [], 0
     while begin < len(by_size):
-        end = begin + _length_of_batch(counts[by_size[begin:]])
+        end = begin + _length_of_batch(counts[by_size[begin : begin + most_rows]], most_rows)
         members = by_size[begin:end]
         at = np.arange(int(counts[members].max()))
         rows = order[np.minimum(starts[members][:, None] + at, len(order) - 1)]
@@ -96,11 +119,12 @@ def batches_of(codes: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def _length_of_batch(sizes: np.ndarray) -> int:
+def _length_of_batch(sizes: np.ndarray, most_rows: int) -> int:
     """Return the number of blocks in the first batch, for block sizes in ascending order."""
     number = np.arange(1, len(sizes) + 1)
     padding = 1 - np.cumsum(sizes) / (number * sizes)
-    fits = (padding <= MAX_PADDING) & (number * sizes.astype(float) ** 2 <= MAX_ENTRIES)
+    pairs = number * sizes.astype(float) ** 2
+    fits = (padding <= MAX_PADDING) & (number * sizes <= most_rows) & (pairs <= MAX_ENTRIES)
     fits[0] = True
     return len(sizes) if fits.all() else int(np.argmin(fits))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .columns import Columns
-from .covariance import Layout
+from .covariance import HERE, Layout, Place
 from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
 from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel, Term
@@ -129,17 +129,20 @@ class FittedStructure:
         evaluations: int = 50,
         start: np.ndarray | None = None,
         deadline: float = np.inf,
+        n_features: int | None = None,
+        place: Place = HERE,
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column, data.weight)
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
-        n_landmarks = FEWER_LANDMARKS if MORE_ROWS < len(X) <= MANY_ROWS else LANDMARKS
+        n_landmarks = count_features(len(X)) if n_features is None else n_features
         # Features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
-        layout = Layout.dense(X, data.groups, data.kernels) if exact else Layout.blocks(X, data.groups)
+        groups = data.groups
+        layout = Layout.dense(X, groups, data.kernels, place) if exact else Layout.blocks(X, groups, place)
         self.model = MixedModel(self._terms(X, of_column, data, exact, n_landmarks), structure.rho, self.likelihood)
         self.model.fit(self._parts(layout, data), evaluations, start, deadline)
 
@@ -209,6 +212,11 @@ class FittedStructure:
 
 def _with_sharing(layout: Layout, sharing: float) -> Layout:
     return replace(layout, pairs=tuple(replace(pairs, sharing=sharing) for pairs in layout.pairs))
+
+
+def count_features(n_rows: int) -> int:
+    """Return the number of features of a common smooth by default."""
+    return FEWER_LANDMARKS if MORE_ROWS < n_rows <= MANY_ROWS else LANDMARKS
 
 
 def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

@@ -3,87 +3,135 @@
 A term defines its parameters (logs of variances and length scales), the covariance of pairs of rows, and the derivative
 of `sum(W * K)` with respect to each parameter. A term common to all rows is part of the covariance in exact models;
 with many rows it is represented by features `Phi` with `K = Phi Phi'`. See "Mixed kernel models" in
-`docs/mathematics.md`.
+`docs/mathematics.md`. Arrays are those of NumPy or torch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from ..decompositions import cholesky, eigh
+from ..decompositions import eigh
+from .arrays import Array, cholesky, diagonals, library, like, solve_lower, swap, to_float, to_numpy, zeros
 from .rows import Pairs, Rows
 
 JITTER = 1e-6
 
 
-def matern(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def matern(D: Array) -> tuple[Array, Array]:
     """Return the Matern 5/2 kernel of squared distances, and minus twice its derivative with respect to them."""
-    r = np.sqrt(5.0 * D)
-    e = np.exp(-r)
-    return (1.0 + r + r * r / 3.0) * e, (5.0 / 3.0) * (1.0 + r) * e
+    xp = library(D)
+    r = xp.sqrt(5.0 * D)
+    e = xp.exp(-r)
+    slope = (5.0 / 3.0) * (1.0 + r) * e
+    # 1 + r + r^2/3, in place.
+    r += r * r / 3.0
+    r += 1.0
+    r *= e
+    return r, slope
 
 
-def gaussian(D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gaussian(D: Array) -> tuple[Array, Array]:
     """Return the Gaussian kernel of squared distances, and minus twice its derivative with respect to them."""
-    e = np.exp(-0.5 * D)
+    e = library(D).exp(-0.5 * D)
     return e, e
 
 
 SHAPES = {"matern": matern, "gaussian": gaussian}
 
 
-def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def squared_distances(A: Array, B: Array) -> Array:
     """Return the squared distances (..., n, m) between rows (..., n, d) and (..., m, d)."""
-    D = A @ np.swapaxes(B, -1, -2)
+    D = A @ swap(B)
     D *= -2.0
     D += (A * A).sum(-1)[..., :, None]
     D += (B * B).sum(-1)[..., None, :]
-    return np.maximum(D, 0.0, out=D)
+    return library(D).clip(D, 0.0, None, out=D)
 
 
-def distance_gradient(M: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def distance_gradient(M: Array, A: Array, B: Array) -> np.ndarray:
     """Return the sum over pairs of M (b, n, m) times (a_c - b_c)^2 for each column c (d,)."""
     d = A.shape[-1]
-    rows, columns = M.sum(-1).ravel(), M.sum(-2).ravel()
-    inner = np.einsum("bnd,bnd->d", A, M @ B)
-    return rows @ (A * A).reshape(-1, d) + columns @ (B * B).reshape(-1, d) - 2.0 * inner
+    inner = (A * (M @ B)).sum((0, 1))
+    rows, columns = M.sum(-1).reshape(-1), M.sum(-2)
+    if B.ndim == 2:
+        columns, B = columns.sum(0), B[None]
+    squares = rows @ (A * A).reshape(-1, d) + columns.reshape(-1) @ (B * B).reshape(-1, d)
+    return to_numpy(squares - 2.0 * inner)
 
 
-class Term(Protocol):
-    """Part of the covariance; `start` returns its initial parameters by family."""
+def vdot(A: Array, B: Array) -> float:
+    """Return the sum of the products of all entries."""
+    return float(library(A).vdot(A.reshape(-1), B.reshape(-1)))
+
+
+def variance(log: np.ndarray) -> float:
+    """Return the variance of a family of one parameter."""
+    return float(np.exp(log[0]))
+
+
+def by_family(of_column: np.ndarray, values: Array) -> np.ndarray:
+    """Return the sums (C,) of values (d,) over the columns of each family."""
+    return np.bincount(of_column, to_numpy(values))
+
+
+def shape_of(pairs: Pairs) -> tuple[int, int, int]:
+    return (*pairs.A.X.shape[:2], pairs.B.X.shape[1])
+
+
+class Term:
+    """Part of the covariance. Parameters `p` are logs, by family, in main memory.
+
+    This class has the methods of a term without features.
+    """
+
+    name: str
 
     @property
-    def name(self) -> str: ...
+    def n_dense(self) -> int:
+        """Number of features that represent the part common to all rows; without blocks they are not used."""
+        return 0
+
+    @property
+    def n_sparse(self) -> int:
+        """Number of features that are zero for most rows: one for each group of a further grouping."""
+        return 0
 
     def start(self) -> dict[str, np.ndarray]:
         """Return the initial log parameters; those of one family are shrunk towards their mean."""
+        return {}
 
-    def block(self, p: dict[str, np.ndarray], pairs: Pairs) -> tuple[np.ndarray, Any]:
-        """Return the covariance (b, n, m) of pairs of rows within blocks, and values saved for the gradient."""
+    def block(self, p: dict[str, np.ndarray], pairs: Pairs) -> tuple[Array, Any]:
+        """Return the covariance (b, n, m) of pairs of rows within blocks (None: zero), and values for the gradient."""
+        raise NotImplementedError
 
-    def block_gradient(
-        self, p: dict[str, np.ndarray], pairs: Pairs, W: np.ndarray, saved: Any
-    ) -> dict[str, np.ndarray]:
+    def block_gradient(self, p: dict[str, np.ndarray], pairs: Pairs, W: Array, saved: Any) -> dict[str, Any]:
         """Return the derivatives of sum(W * K) with respect to the parameters, for symmetric W."""
+        return {}
 
-    def diagonal(self, p: dict[str, np.ndarray], rows: Rows, sharing: float) -> np.ndarray:
+    def diagonal(self, p: dict[str, np.ndarray], rows: Rows, sharing: float) -> Array:
         """Return the prior variance (b, n) of rows; with sharing = 0, without the part represented by features."""
+        raise NotImplementedError
 
-    def features(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[np.ndarray, Any]:
-        """Return features (b, n, f) of the part left out of blocks, and values saved for the gradient."""
+    def features(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[Array, Any]:
+        """Return the dense features (b, n, f) and values saved for the gradient."""
+        raise NotImplementedError
+
+    def sparse(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[Array, Array]:
+        """Return numbers (b, n, k) of the sparse features of each row that are not zero, and their values."""
+        raise NotImplementedError
 
     def features_gradient(
-        self, p: dict[str, np.ndarray], rows: Rows, G: np.ndarray, Phi: np.ndarray, saved: Any
+        self, p: dict[str, np.ndarray], rows: Rows, G: Array, Phi: Array, saved: Any
     ) -> dict[str, np.ndarray]:
-        """Return derivatives from the derivative G (b, n, f) of the objective with respect to the features."""
+        """Return derivatives for length scales from the derivative G (b, n, f) with respect to the features."""
+        return {}
 
-
-def _none(pairs: Pairs) -> np.ndarray:
-    return np.zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]))
+    def scale_gradient(self, of_feature: np.ndarray) -> dict[str, np.ndarray]:
+        """Return derivatives for variances from those with respect to the log variance of each feature (f,)."""
+        return {}
 
 
 def _where(term: Linear | Additive, pairs: Pairs) -> Any:
@@ -92,33 +140,25 @@ def _where(term: Linear | Additive, pairs: Pairs) -> Any:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Term):
     """The mean of all rows, with a very wide prior."""
 
     variance: float = 100.0
     name: str = "mean"
-
-    def start(self):
-        return {}
+    n_dense = 1
 
     def block(self, p, pairs):
-        return _none(pairs) + self.variance * pairs.sharing, None
-
-    def block_gradient(self, p, pairs, W, saved):
-        return {}
+        return (zeros(shape_of(pairs), pairs.A.X) + self.variance * pairs.sharing if pairs.sharing else None), None
 
     def diagonal(self, p, rows, sharing):
-        return np.full(rows.X.shape[:2], self.variance * sharing)
+        return zeros(rows.X.shape[:2], rows.X) + self.variance * sharing
 
     def features(self, p, rows):
-        return np.full((*rows.X.shape[:2], 1), np.sqrt(self.variance)), None
-
-    def features_gradient(self, p, rows, G, Phi, saved):
-        return {}
+        return zeros((*rows.X.shape[:2], 1), rows.X) + self.variance**0.5, None
 
 
 @dataclass(frozen=True)
-class Level:
+class Level(Term):
     """A level for each group of a grouping: a random intercept.
 
     `n_groups` is the number of groups if the grouping is not that of the blocks; its levels are then features.
@@ -132,37 +172,36 @@ class Level:
         return {"variance": np.array([-1.0])}
 
     @property
-    def _by_features(self) -> bool:
-        return self.n_groups > 0
+    def n_sparse(self) -> int:
+        return self.n_groups
+
+    def _is_empty(self, sharing):
+        return self.n_groups > 0 and sharing == 0
 
     def block(self, p, pairs):
-        if self._by_features and pairs.sharing == 0:
-            return _none(pairs), None
-        return np.exp(p["variance"]) * pairs.same[self.grouping], None
+        return (None if self._is_empty(pairs.sharing) else variance(p["variance"]) * pairs.same[self.grouping]), None
 
     def block_gradient(self, p, pairs, W, saved):
-        if self._by_features and pairs.sharing == 0:
+        if self._is_empty(pairs.sharing):
             return {}
-        return {"variance": np.exp(p["variance"]) * np.vdot(W, pairs.same[self.grouping])}
+        return {"variance": np.exp(p["variance"]) * vdot(W, pairs.same[self.grouping])}
 
     def diagonal(self, p, rows, sharing):
         # The features of an unknown group are zero.
-        known = rows.groups[self.grouping] >= 0
-        return np.exp(p["variance"][0]) * np.where(known & self._by_features & (sharing == 0), 0.0, 1.0)
+        by_features = (rows.groups[self.grouping] >= 0) & self._is_empty(sharing)
+        return variance(p["variance"]) * to_float(~by_features)
 
-    def features(self, p, rows):
-        codes = rows.groups[self.grouping]
-        if not self._by_features:
-            return np.zeros((*codes.shape, 0)), None
-        Phi = np.exp(0.5 * p["variance"]) * (codes[..., None] == np.arange(self.n_groups))
-        return Phi, None
+    def sparse(self, p, rows):
+        codes = rows.groups[self.grouping][..., None]
+        known = codes >= 0
+        return codes * known, variance(p["variance"]) ** 0.5 * to_float(known)
 
-    def features_gradient(self, p, rows, G, Phi, saved):
-        return {"variance": np.array([0.5 * np.vdot(G, Phi)])} if self._by_features else {}
+    def scale_gradient(self, of_feature):
+        return {"variance": of_feature.sum(keepdims=True)}
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Term):
     """A linear function of the columns, common or for each group (slopes), with a variance for each column family.
 
     `of_column` (d,) is the family of each column; columns of the same origin share a variance.
@@ -177,40 +216,39 @@ class Linear:
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": np.full(int(self.of_column.max()) + 1, np.log(scale / d))}
 
+    def _variances(self, p, X):
+        return like(np.exp(p["variances"])[self.of_column], X)
+
     def block(self, p, pairs):
         if self.grouping is None and pairs.sharing == 0:
-            return _none(pairs), None
-        v = np.exp(p["variances"])[self.of_column]
-        K = (pairs.A.X * v) @ np.swapaxes(pairs.B.X, -1, -2)
+            return None, None
+        K = (pairs.A.X * self._variances(p, pairs.A.X)) @ swap(pairs.B.X)
         K *= _where(self, pairs)
         return K, None
 
     def block_gradient(self, p, pairs, W, saved):
         if self.grouping is None and pairs.sharing == 0:
             return {}
-        found = np.einsum("bnd,bnd->d", pairs.A.X, (W * _where(self, pairs)) @ pairs.B.X)
-        return {"variances": np.exp(p["variances"]) * self._by_family(found)}
+        found = (pairs.A.X * ((W * _where(self, pairs)) @ pairs.B.X)).sum((0, 1))
+        return {"variances": np.exp(p["variances"]) * by_family(self.of_column, found)}
 
-    def _by_family(self, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self.of_column, values)
+    @property
+    def n_dense(self) -> int:
+        return len(self.of_column) if self.grouping is None else 0
 
     def diagonal(self, p, rows, sharing):
         factor = sharing if self.grouping is None else 1.0
-        return factor * ((rows.X * rows.X) @ np.exp(p["variances"])[self.of_column])
+        return factor * ((rows.X * rows.X) @ self._variances(p, rows.X))
 
     def features(self, p, rows):
-        if self.grouping is not None:
-            return np.zeros((*rows.X.shape[:2], 0)), None
-        return rows.X * np.exp(0.5 * p["variances"])[self.of_column], None
+        return rows.X * self._variances(p, rows.X) ** 0.5, None
 
-    def features_gradient(self, p, rows, G, Phi, saved):
-        if self.grouping is not None:
-            return {}
-        return {"variances": self._by_family(0.5 * np.einsum("bnd,bnd->d", G, Phi))}
+    def scale_gradient(self, of_feature):
+        return {"variances": by_family(self.of_column, of_feature)}
 
 
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(Term):
     """A smooth function of all columns, with a common part and a part for each group.
 
     Both parts have the same length scales, one for each column family. `landmarks` (m, d) are the rows used for the
@@ -233,80 +271,89 @@ class Smooth:
             found["own"] = np.array([-2.0])
         return found
 
-    def _lengths(self, p):
-        return np.exp(p["lengths"])[self.of_column]
+    def _lengths(self, p, X):
+        return like(np.exp(p["lengths"])[self.of_column], X)
 
-    def _factor(self, p, pairs):
-        """Return the variance, (b, n, m) or a number, that multiplies the kernel of each pair."""
-        common = np.exp(p["common"][0]) * pairs.sharing if self.common else 0.0
-        return common + np.exp(p["own"][0]) * pairs.same[self.grouping] if self.own else common
+    def _kernel(self, p, A, B):
+        """Return the kernel between rows, and minus twice its derivative with respect to squared distances."""
+        lengths = self._lengths(p, A)
+        return SHAPES[self.shape](squared_distances(A / lengths, B / lengths))
 
     def _is_empty(self, pairs):
         return not self.own and (not self.common or pairs.sharing == 0)
 
     def block(self, p, pairs):
         if self._is_empty(pairs):
-            return _none(pairs), None
-        lengths = self._lengths(p)
-        kernel, slope = SHAPES[self.shape](squared_distances(pairs.A.X / lengths, pairs.B.X / lengths))
-        factor = self._factor(p, pairs)
+            return None, None
+        kernel, slope = self._kernel(p, pairs.A.X, pairs.B.X)
+        factor = common_and_own(self, p, pairs)
         return kernel * factor, (kernel, slope, factor)
 
     def block_gradient(self, p, pairs, W, saved):
         if self._is_empty(pairs):
             return {}
         kernel, slope, factor = saved
-        kernel = W * kernel
-        found = {"lengths": self._length_gradient(p, W * (slope * factor), pairs.A.X, pairs.B.X)}
-        if self.common:
-            found["common"] = np.exp(p["common"]) * pairs.sharing * kernel.sum()
-        if self.own:
-            found["own"] = np.exp(p["own"]) * np.vdot(kernel, pairs.same[self.grouping])
-        return found
+        lengths = self._length_gradient(p, W * (slope * factor), pairs.A.X, pairs.B.X)
+        return {"lengths": lengths, **common_and_own_gradient(self, p, pairs, W * kernel)}
 
     def _length_gradient(self, p, M, A, B):
-        return np.bincount(self.of_column, distance_gradient(M, A, B) / self._lengths(p) ** 2)
+        return by_family(self.of_column, distance_gradient(M, A, B)) / np.exp(2.0 * p["lengths"])
 
     def diagonal(self, p, rows, sharing):
-        common = sharing * np.exp(p["common"][0]) if self.common else 0.0
-        return np.full(rows.X.shape[:2], common + (np.exp(p["own"][0]) if self.own else 0.0))
+        common = sharing * variance(p["common"]) if self.common else 0.0
+        return zeros(rows.X.shape[:2], rows.X) + (common + (variance(p["own"]) if self.own else 0.0))
 
-    def _landmark_factor(self, p):
-        assert self.landmarks is not None
-        Z = self.landmarks / self._lengths(p)
-        kernel, slope = SHAPES[self.shape](squared_distances(Z, Z))
-        return cholesky(kernel + JITTER * np.eye(len(Z))), slope
+    @property
+    def n_dense(self) -> int:
+        return len(self.landmarks) if self.common and self.landmarks is not None else 0
 
     def features(self, p, rows):
-        if not self.common or self.landmarks is None:
-            return np.zeros((*rows.X.shape[:2], 0)), None
-        lengths = self._lengths(p)
-        L, slope_at_landmarks = self._landmark_factor(p)
-        kernel, slope = SHAPES[self.shape](squared_distances(rows.X / lengths, self.landmarks / lengths))
+        Z = like(self.landmarks, rows.X)
+        K, slope_at_landmarks = self._kernel(p, Z, Z)
+        diagonals(K)[...] += JITTER
+        L = cholesky(K)
+        kernel, slope = self._kernel(p, rows.X, Z)
         b, n, m = kernel.shape
-        Phi = solve_triangular(L, kernel.reshape(-1, m).T, lower=True, check_finite=False).T.reshape(b, n, m)
-        Phi *= np.exp(0.5 * p["common"])
+        Phi = solve_lower(L, kernel.reshape(-1, m).T).T.reshape(b, n, m)
+        Phi *= variance(p["common"]) ** 0.5
         return Phi, (L, slope, slope_at_landmarks)
 
     def features_gradient(self, p, rows, G, Phi, saved):
-        if not self.common or self.landmarks is None:
-            return {}
         L, slope, slope_at_landmarks = saved
         b, n, m = G.shape
+        Z, G = like(self.landmarks, rows.X), G.reshape(-1, m)
         # K = s C inv(M) C', where C is the kernel between rows and landmarks, and M = L L' that between landmarks.
-        at_rows = solve_triangular(L, G.reshape(-1, m).T, lower=True, trans="T", check_finite=False).T
-        at_rows = np.exp(0.5 * p["common"]) * at_rows.reshape(b, n, m) * slope
-        inner = solve_triangular(L, Phi.reshape(-1, m).T @ G.reshape(-1, m), lower=True, trans="T", check_finite=False)
-        inner = -0.5 * solve_triangular(L, inner.T, lower=True, trans="T", check_finite=False)
+        at_rows = solve_lower(L, G.T, transposed=True).T.reshape(b, n, m) * slope
+        at_rows *= variance(p["common"]) ** 0.5
+        inner = solve_lower(L, Phi.reshape(-1, m).T @ G, transposed=True)
+        inner = -0.5 * solve_lower(L, inner.T, transposed=True)
         inner = 0.5 * (inner + inner.T) * slope_at_landmarks
-        Z = self.landmarks
-        lengths = self._length_gradient(p, at_rows, rows.X, np.broadcast_to(Z, (b, *Z.shape)))
-        lengths += self._length_gradient(p, inner[None], Z[None], Z[None])
-        return {"lengths": lengths, "common": np.array([0.5 * np.vdot(G, Phi)])}
+        return {
+            "lengths": self._length_gradient(p, at_rows, rows.X, Z) + self._length_gradient(p, inner[None], Z[None], Z)
+        }
+
+    def scale_gradient(self, of_feature):
+        return {"common": of_feature.sum(keepdims=True)}
+
+
+def common_and_own(term: Smooth | Given, p: dict[str, np.ndarray], pairs: Pairs) -> Any:
+    """Return the variance, (b, n, m) or a number, that multiplies the kernel of each pair."""
+    common = variance(p["common"]) * pairs.sharing if term.common else 0.0
+    return common + variance(p["own"]) * pairs.same[term.grouping] if term.own else common
+
+
+def common_and_own_gradient(term: Smooth | Given, p: dict[str, np.ndarray], pairs: Pairs, M: Array) -> dict[str, Any]:
+    """Return derivatives for both variances from the products M (b, n, m) of W and the kernel."""
+    found = {}
+    if term.common:
+        found["common"] = np.exp(p["common"]) * pairs.sharing * float(M.sum())
+    if term.own:
+        found["own"] = np.exp(p["own"]) * vdot(M, pairs.same[term.grouping])
+    return found
 
 
 @dataclass(frozen=True)
-class Additive:
+class Additive(Term):
     """One smooth for each column, with its own variance and length scale, common or for each group.
 
     `landmarks` are the values (m,) of each column used for the features of the common part.
@@ -323,21 +370,21 @@ class Additive:
         return {"variances": np.full(C, np.log(scale / d)), "lengths": np.zeros(C)}
 
     def block(self, p, pairs):
-        K = _none(pairs)
         if self.grouping is None and pairs.sharing == 0:
-            return K, None
-        v, lengths, saved = np.exp(p["variances"]), np.exp(p["lengths"]), []
+            return None, None
+        K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)
+        v, lengths, saved = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), []
         for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
             r = gap / lengths[family]
-            e = np.exp(-r)
+            e = xp.exp(-r)
             third = r * r / 3.0
             kernel = (1.0 + r + third) * e
             r += 1.0
             # The derivative with respect to the log of the length scale.
-            slope = np.multiply(r, third, out=r)
-            slope *= e
+            r *= third
+            r *= e
             K += v[family] * kernel
-            saved.append((kernel, slope))
+            saved.append((kernel, r))
         K *= _where(self, pairs)
         return K, saved
 
@@ -345,15 +392,15 @@ class Additive:
         if self.grouping is None and pairs.sharing == 0:
             return {}
         v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
-        found = np.array([(np.vdot(W, kernel), np.vdot(W, slope)) for kernel, slope in saved])
+        found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
         return {
-            "variances": np.bincount(self.of_column, v * found[:, 0]),
-            "lengths": np.bincount(self.of_column, v * found[:, 1]),
+            "variances": by_family(self.of_column, v * found[:, 0]),
+            "lengths": by_family(self.of_column, v * found[:, 1]),
         }
 
     def diagonal(self, p, rows, sharing):
         factor = sharing if self.grouping is None else 1.0
-        return np.full(rows.X.shape[:2], factor * np.exp(p["variances"])[self.of_column].sum())
+        return zeros(rows.X.shape[:2], rows.X) + factor * float(np.exp(p["variances"])[self.of_column].sum())
 
     def _columns(self, p, rows):
         """Yield a smooth of each single column, with its parameters and rows."""
@@ -363,27 +410,27 @@ class Additive:
             own = {"common": p["variances"][[family]], "lengths": p["lengths"][[family]]}
             yield family, part, own, Rows(rows.X[:, :, [j]], rows.groups, rows.mask)
 
+    @property
+    def n_dense(self) -> int:
+        return sum(map(len, self.landmarks))
+
     def features(self, p, rows):
-        if not self.landmarks:
-            return np.zeros((*rows.X.shape[:2], 0)), None
         parts = [part.features(own, alone) for _, part, own, alone in self._columns(p, rows)]
-        return np.concatenate([Phi for Phi, _ in parts], axis=2), [saved for _, saved in parts]
+        return library(rows.X).concatenate([Phi for Phi, _ in parts], axis=2), [saved for _, saved in parts]
 
     def features_gradient(self, p, rows, G, Phi, saved):
-        if not self.landmarks:
-            return {}
-        found = {name: np.zeros_like(p[name]) for name in ("variances", "lengths")}
-        begin = 0
+        found, begin = np.zeros_like(p["lengths"]), 0
         for (family, part, own, alone), kept in zip(self._columns(p, rows), saved, strict=True):
             at = slice(begin, begin := begin + len(part.landmarks))
-            each = part.features_gradient(own, alone, G[:, :, at], Phi[:, :, at], kept)
-            found["variances"][family] += each["common"][0]
-            found["lengths"][family] += each["lengths"][0]
-        return found
+            found[family] += part.features_gradient(own, alone, G[:, :, at], Phi[:, :, at], kept)["lengths"][0]
+        return {"lengths": found}
+
+    def scale_gradient(self, of_feature):
+        return {"variances": by_family(np.repeat(self.of_column, list(map(len, self.landmarks))), of_feature)}
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Term):
     """A user-supplied kernel, given by its values at pairs of rows, with a common part and a part for each group."""
 
     number: int
@@ -401,30 +448,17 @@ class Given:
             found["own"] = np.array([-2.0 + np.log(self.share)])
         return found
 
-    _factor: ClassVar[Any] = Smooth._factor
-
     def block(self, p, pairs):
-        return pairs.given[self.number] * self._factor(p, pairs), None
+        return pairs.given[self.number] * common_and_own(self, p, pairs), None
 
     def block_gradient(self, p, pairs, W, saved):
-        kernel, found = W * pairs.given[self.number], {}
-        if self.common:
-            found["common"] = np.exp(p["common"]) * pairs.sharing * kernel.sum()
-        if self.own:
-            found["own"] = np.exp(p["own"]) * np.vdot(kernel, pairs.same[self.grouping])
-        return found
+        return common_and_own_gradient(self, p, pairs, W * pairs.given[self.number])
 
     diagonal = Smooth.diagonal
 
-    def features(self, p, rows):
-        return np.zeros((*rows.X.shape[:2], 0)), None
-
-    def features_gradient(self, p, rows, G, Phi, saved):
-        return {}
-
 
 @dataclass(frozen=True)
-class TaskKernel:
+class TaskKernel(Term):
     """Levels and, with `smooth`, functions of the columns that are correlated between groups with similar features.
 
     `values` (G, T) is the kernel between all groups (those without rows last) and the T training groups.
@@ -444,48 +478,59 @@ class TaskKernel:
             found["lengths"] = np.full(int(self.of_column.max()) + 1, 0.5 * np.log(len(self.of_column)))
         return found
 
-    def _between(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _between(self, a: Array, b: Array) -> Array:
         """Return the kernel (b, n, m) between groups with codes (b, n) and (b, m); 0 for unknown groups."""
         known = (a >= 0)[:, :, None] & (b >= 0)[:, None, :]
-        return np.where(known, self.values[a[:, :, None], b[:, None, :]], 0.0)
+        return like(self.values, a)[a[:, :, None], b[:, None, :]] * known
 
     def block(self, p, pairs):
         if pairs.sharing == 0:
-            return _none(pairs), None
+            return None, None
         M = self._between(pairs.A.groups[self.grouping], pairs.B.groups[self.grouping])
         if not self.smooth:
-            return np.exp(p["level"]) * M, (M, None, None)
-        lengths = np.exp(p["lengths"])[self.of_column]
+            return variance(p["level"]) * M, (M, None, None)
+        lengths = like(np.exp(p["lengths"])[self.of_column], pairs.A.X)
         kernel, slope = matern(squared_distances(pairs.A.X / lengths, pairs.B.X / lengths))
-        return M * (np.exp(p["level"]) + np.exp(p["smooth"]) * kernel), (M, kernel, slope)
+        return M * (variance(p["level"]) + variance(p["smooth"]) * kernel), (M, kernel, slope)
 
     def block_gradient(self, p, pairs, W, saved):
         if pairs.sharing == 0:
             return {}
         M, kernel, slope = saved
         W = W * M
-        found = {"level": np.exp(p["level"]) * W.sum()}
+        found = {"level": np.exp(p["level"]) * float(W.sum())}
         if self.smooth:
-            found["smooth"] = np.exp(p["smooth"]) * np.vdot(W, kernel)
-            each = distance_gradient(W * slope, pairs.A.X, pairs.B.X) / np.exp(2 * p["lengths"])[self.of_column]
-            found["lengths"] = np.exp(p["smooth"]) * np.bincount(self.of_column, each)
+            found["smooth"] = np.exp(p["smooth"]) * vdot(W, kernel)
+            each = by_family(self.of_column, distance_gradient(W * slope, pairs.A.X, pairs.B.X))
+            found["lengths"] = variance(p["smooth"]) * each / np.exp(2 * p["lengths"])
         return found
 
     def diagonal(self, p, rows, sharing):
         codes = rows.groups[self.grouping]
         of_group = np.diag(self.values)
         trained = (codes >= 0) & (codes < len(of_group))
-        own = np.where(trained, of_group[np.where(trained, codes, 0)] * sharing, of_group.mean())
-        return own * (np.exp(p["level"][0]) + (np.exp(p["smooth"][0]) if self.smooth and sharing else 0.0))
+        mean = float(of_group.mean())
+        own = like(of_group, codes)[codes * trained] * sharing * trained + mean * ~trained
+        return own * (variance(p["level"]) + (variance(p["smooth"]) if self.smooth and sharing else 0.0))
 
-    def features(self, p, rows):
-        """Return features of the levels only; functions of the columns would need too many features."""
+    @property
+    def basis(self) -> np.ndarray:
+        """The square root (T, f) of the inverse of the kernel between training groups."""
         if not self._basis:
             values, vectors = eigh(self.values[: self.values.shape[1]])
             used = values > 1e-8 * values[-1]
             self._basis.append(vectors[:, used] / np.sqrt(values[used]))
-        codes = rows.groups[self.grouping]
-        return np.exp(0.5 * p["level"]) * (self.values @ self._basis[0])[codes] * (codes >= 0)[..., None], None
+        return self._basis[0]
 
-    def features_gradient(self, p, rows, G, Phi, saved):
-        return {"level": np.array([0.5 * np.vdot(G, Phi)])}
+    @property
+    def n_dense(self) -> int:
+        return self.basis.shape[1]
+
+    def features(self, p, rows):
+        """Return features of the levels only; functions of the columns would need too many features."""
+        codes = rows.groups[self.grouping]
+        found = like(self.values @ self.basis, codes)[codes] * (codes >= 0)[..., None]
+        return variance(p["level"]) ** 0.5 * found, None
+
+    def scale_gradient(self, of_feature):
+        return {"level": of_feature.sum(keepdims=True)}

@@ -7,7 +7,7 @@ Coupling j has a T x T positive semi-definite matrix M_j with unit diagonal on i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from ..data.arrays import as_array, listing, missing
 from ..data.forms import TaskData
 from ..decompositions import eigh, eigvalsh
-from .task_features import FeatureKernel, read_task_features
 
 COMMON = "common"
 
@@ -28,14 +27,10 @@ class Coupling:
     ----------
     name : name in reports.
     factor : (T, r) L.
-    kernel : the kernel between tasks, if the coupling was made from task features.
-    charge : factor by which the Gram matrices of its part were multiplied.
     """
 
     name: str
     factor: np.ndarray
-    kernel: FeatureKernel | None = None
-    charge: float = 1.0
 
     @property
     def matrix(self) -> np.ndarray:
@@ -54,16 +49,7 @@ class Coupling:
 
     def charged(self, sharing: float) -> Coupling:
         """Return the coupling with its Gram matrices divided by the penalty n_sharing^(1 - sharing)."""
-        charge = self.n_sharing ** (sharing - 1.0)
-        return replace(self, factor=self.factor * np.sqrt(charge), charge=self.charge * charge)
-
-    def factor_of_new(self, values: np.ndarray) -> np.ndarray:
-        """Return the rows (q, r) of L for new tasks, from kernel values (q, T) between new and training tasks.
-
-        The columns of L are orthogonal, and kernel values are in the range of M, so L_new L' = M_new.
-        """
-        squares = np.sum(self.factor**2, axis=0)
-        return self.charge * (values @ self.factor) / np.where(squares > 0, squares, 1.0)
+        return Coupling(self.name, self.factor * np.sqrt(self.n_sharing ** (sharing - 1.0)))
 
 
 def width(couplings: Sequence[Coupling]) -> int:
@@ -85,45 +71,26 @@ def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndar
     return [np.flatnonzero(labels == c) for c in dict.fromkeys(labels.tolist())]
 
 
-def read_couplings(
-    couplings: Any, data: TaskData, sharing: float = 1.0, task_features: Any = None
-) -> tuple[Coupling, ...]:
+def read_couplings(couplings: Any, data: TaskData, sharing: float = 1.0) -> tuple[Coupling, ...]:
     """Return the couplings of the tasks of these data, charged according to `sharing`.
 
     None: no couplings. "common": one function for all tasks. A dict from names to "common", to group labels (one per
     task, in the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to
-    T x T matrices. Task features add a coupling for each kernel between tasks.
+    T x T matrices.
     """
-    if couplings is None and task_features is None:
+    if couplings is None:
         return ()
     if isinstance(couplings, str) and couplings == COMMON:
         couplings = {COMMON: COMMON}
-    if not isinstance(couplings, Mapping | None):
+    if not isinstance(couplings, Mapping):
         got = repr(couplings) if isinstance(couplings, str) else type(couplings).__name__
         raise ValueError(f"couplings must be None, 'common' or a dict, got {got}")
-    found = [Coupling(str(name), _factor(name, value, data)) for name, value in (couplings or {}).items()]
-    for name, given in read_task_features(task_features, data.labels).items():
-        for kernel in given.kernels(name, data.labels):
-            found.append(Coupling(kernel.name, block_factor(kernel.take(data.labels).values), kernel))
+    found = [Coupling(str(name), _factor(name, value, data)) for name, value in couplings.items()]
     names = [coupling.name for coupling in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"couplings and task_features have duplicate names: {listing(twice)}")
+        raise ValueError(f"couplings have duplicate names: {listing(twice)}")
     return tuple(coupling.charged(sharing) for coupling in found)
-
-
-def new_kernels(couplings: Sequence[Coupling], known: np.ndarray) -> tuple[np.ndarray, list[FeatureKernel | None]]:
-    """Return the tasks with features that are not in `known`, and their kernel values for each coupling.
-
-    A new task must be in all feature tables.
-    """
-    kernels = [coupling.kernel for coupling in couplings]
-    given = [kernel.labels.tolist() for kernel in kernels if kernel is not None]
-    in_all = set(given[0]).intersection(*given[1:]) - set(known.tolist()) if given else set()
-    if not in_all:
-        return known[:0], []
-    labels = np.array([label for label in given[0] if label in in_all])
-    return labels, [None if kernel is None else kernel.take(labels) for kernel in kernels]
 
 
 def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 from ..data.forms import Queries, TaskData
 from ..kernels.grams import Scaling
 from ..kernels.kernel import FittedKernel, diagonals, evaluate
-from .couplings import Coupling, new_kernels
+from .couplings import Coupling
 from .grams.build import KernelBank
 from .grams.operator import Arrays, arrays_on, in_blocks
-from .task_features import level_weights
 
 # Bytes of kernel values in memory while predicting: small enough to stay in cache.
 _BLOCK_BYTES = 1 << 22
@@ -240,16 +239,12 @@ class TaskFunctions:
     n_kernels : K.
     unknown : the shares of an unknown task (code -1): the common part and the mean intercept. Empty if there is no
         common part.
-    new_tasks : (E,) labels of tasks without training rows that have features (codes T to T + E - 1).
-    new_shares : the shares of these tasks: an intercept instead of an own part, then that of each coupling.
     """
 
     expansions: tuple[Expansion, ...]
     shares: tuple[tuple[Share, ...], ...]
     n_kernels: int
     unknown: tuple[Share, ...] = ()
-    new_tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
-    new_shares: tuple[tuple[Share, ...], ...] = ()
 
     def values(
         self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None, arrays: Arrays | None = None
@@ -303,7 +298,7 @@ class TaskFunctions:
         only: int | None,
     ) -> np.ndarray:
         """Sum the shares of tasks; each expansion is evaluated once, on the rows of all tasks that use it."""
-        shares = [*self.shares, *self.new_shares, self.unknown]
+        shares = [*self.shares, self.unknown]
         rows_of = self._rows(len(X), codes)
         width = max(share.n_outputs for task_shares in shares for share in task_shares[:1])
         lead = (len(X), len(self.shares)) if codes is None else (len(X),)
@@ -334,7 +329,7 @@ class TaskFunctions:
                 "predicting tasks that were not in training needs a part that all tasks share: fit with "
                 "couplings='common'"
             )
-        codes = np.where(codes < 0, len(self.shares) + len(self.new_shares), codes)
+        codes = np.where(codes < 0, len(self.shares), codes)
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)
         return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if n else {}
@@ -377,9 +372,16 @@ def task_functions(
         for task, task_shares in enumerate(shares):
             task_shares.append(Share(len(expansions) - 1, whole, coupling.factor[task]))
     functions = TaskFunctions(tuple(expansions), tuple(map(tuple, shares)), len(B))
-    if couplings and len(set(widths)) == 1:
-        return _with_new_tasks(functions, couplings, data.labels, np.array(intercepts))
-    return functions
+    is_common = [coupling.is_common for coupling in couplings]
+    if not any(is_common) or len(set(widths)) > 1:
+        return functions
+    # An unknown task has the common parts, and the mean intercept instead of an own part.
+    level = np.mean(intercepts, axis=0)
+    constant = Expansion((), np.zeros((len(B), len(level))), level)
+    own = Share(len(expansions), slice(0, len(level)), np.ones(1))
+    parts = zip(functions.shares[0][1:], is_common, strict=True)
+    unknown = (own, *(replace(share, weights=share.weights * common) for share, common in parts))
+    return replace(functions, expansions=(*functions.expansions, constant), unknown=unknown)
 
 
 def _link_expansion(
@@ -405,40 +407,6 @@ def _link_expansion(
             exact[active] = 0.0
     rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, V, exact, zeros)
     return Expansion((*rest.bundles, *bundles), np.repeat(b[:, np.newaxis], len(zeros), axis=1), zeros)
-
-
-def _with_new_tasks(
-    functions: TaskFunctions, couplings: Sequence[Coupling], tasks: np.ndarray, intercepts: np.ndarray
-) -> TaskFunctions:
-    """Add the functions of tasks without rows: unknown tasks, and tasks that have features.
-
-    `tasks` (T,) and `intercepts` (T, m) are those of training. A new task has an intercept instead of an own part, and
-    shares of couplings according to its features; without features, only common parts.
-    """
-    first, m, is_common = functions.shares[0][1:], intercepts.shape[1], [coupling.is_common for coupling in couplings]
-    labels, kernels = new_kernels(couplings, tasks)
-    levels = intercepts.mean(axis=0, keepdims=True)
-    factors: list[np.ndarray | None] = [None] * len(couplings)
-    if len(labels):
-        known = np.mean([each.kernel.take(tasks).values for each in couplings if each.kernel is not None], axis=0)
-        similarities = np.mean([kernel.values for kernel in kernels if kernel is not None], axis=0)
-        levels = np.vstack([level_weights(known, similarities, intercepts) @ intercepts, levels])
-        pairs = zip(couplings, kernels, strict=True)
-        factors = [None if kernel is None else coupling.factor_of_new(kernel.values) for coupling, kernel in pairs]
-    constant = Expansion((), np.zeros((functions.n_kernels, levels.size)), levels.ravel())
-    found = []
-    for i in range(len(levels)):
-        own = Share(len(functions.expansions), slice(i * m, (i + 1) * m), np.ones(1))
-        rows = [None if factor is None or i == len(labels) else factor[i] for factor in factors]
-        parts = zip(first, is_common, rows, strict=True)
-        found.append((own, *(replace(s, weights=s.weights * c if row is None else row) for s, c, row in parts)))
-    return replace(
-        functions,
-        expansions=(*functions.expansions, constant),
-        unknown=found[-1] if any(is_common) else (),
-        new_tasks=labels,
-        new_shares=tuple(found[:-1]),
-    )
 
 
 def function_values(model: Any, queries: Queries) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Plots of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported on first use."""
 
 from .convergence import ConvergenceDisplay
+from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 from .kernel_weights import KernelWeightsDisplay
 from .parts import PartSharesDisplay, PredictionSplitDisplay
 from .relationship import TaskRelationshipDisplay
@@ -17,10 +18,14 @@ DISPLAYS = {
     "reliability": ReliabilityDisplay,
     "intervals": IntervalsDisplay,
     "coverage": CoverageDisplay,
+    "task_effects": TaskEffectsDisplay,
+    "variance_shares": VarianceSharesDisplay,
+    "column_effect": ColumnEffectDisplay,
 }
 
 __all__ = [
     "DISPLAYS",
+    "ColumnEffectDisplay",
     "ConvergenceDisplay",
     "CoverageDisplay",
     "IntervalsDisplay",
@@ -28,6 +33,8 @@ __all__ = [
     "PartSharesDisplay",
     "PredictionSplitDisplay",
     "ReliabilityDisplay",
+    "TaskEffectsDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",
+    "VarianceSharesDisplay",
 ]

@@ -109,7 +109,7 @@ class _Writer:
             return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
             # Task features are the only data frames that models hold.
-            from ..paper.task_features import plain_task_features
+            from ..kin.task_features import plain_task_features
 
             return self._object(plain_task_features(value), path)
         if name := next((name for name, function in _functions().items() if function is value), None):

@@ -19,7 +19,7 @@ this is split conformal prediction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -55,7 +55,7 @@ class TaskLink:
     pooled : (m,) offset of a task that was not in training.
     spread : standard deviation of the offsets between tasks.
     shift : constant added to the log odds of two classes.
-    new_tasks : links for tasks that were not in training, one for each way to predict them ("common", "features").
+    new_task : the link of tasks that were not in training, if some were left out to find it.
     """
 
     slope: float
@@ -64,7 +64,7 @@ class TaskLink:
     pooled: np.ndarray
     spread: float
     shift: float = 0.0
-    new_tasks: dict[str, TaskLink] = field(default_factory=dict)
+    new_task: TaskLink | None = None
 
     def probabilities(self, values: np.ndarray, task: int) -> np.ndarray:
         """Return probabilities (q, classes) from decision values (q, m_t) of a task (-1: not in training)."""
@@ -286,13 +286,13 @@ class Residuals:
     scales : (T + 1,) scale of each task, and of a typical task.
     scores : for each task the sorted absolute residuals divided by its scale; quantiles of these if there are many.
     pooled : (N,) the scores of all tasks, sorted.
-    new_tasks : residuals of tasks that were not in training, for each way to predict them.
+    new_task : residuals of tasks that were not in training.
     """
 
     scales: np.ndarray
     scores: tuple[np.ndarray, ...]
     pooled: np.ndarray
-    new_tasks: dict[str, NewTaskResiduals] = field(default_factory=dict)
+    new_task: NewTaskResiduals | None = None
 
     def quantiles(self, coverage: float) -> np.ndarray:
         """Return the half widths (T + 1,) of intervals for each task and a typical task."""

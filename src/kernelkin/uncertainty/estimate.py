@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -50,8 +49,12 @@ class Uncertainty:
             with SingleThreadedBLAS(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 values, classes = held_out_values(specification, data, options, classification=self.classification)
-                new = left_out_tasks(specification, data, options)
-            self._result = _link(values, classes, new, data) if self.classification else _residuals(values, new, data)
+                predicts_new = getattr(specification, "unknown_tasks", "error") == "common"
+                new = left_out_tasks(specification, data, options) if predicts_new else None
+            if self.classification:
+                self._result = _link(values, classes, new, data)
+            else:
+                self._result = _residuals(values, new, data, predicts_new)
             self._held = values, data
             self.specification = self.data = self.options = None
         return self._result
@@ -106,56 +109,49 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
     return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
 
 
-def left_out_tasks(specification: Any, data: TaskData, options: Any) -> dict[str, list[np.ndarray] | None]:
-    """Return values (n_t, m) of tasks that are left out completely, for "common" and "features" if the model has them.
-
-    Values are None if the model cannot be fitted without a task.
-    """
-    common = getattr(specification, "unknown_tasks", "error") == "common"
-    features = getattr(specification, "task_features", None) is not None
-    kinds = ["common"] * common + ["features"] * features
-    found = {kind: [np.empty(0)] * data.n_tasks for kind in kinds}
+def left_out_tasks(specification: Any, data: TaskData, options: Any) -> list[np.ndarray] | None:
+    """Return values (n_t, m) of tasks that are left out completely; None if the model cannot be fitted without one."""
+    values = [np.empty(0)] * data.n_tasks
     order = np.random.default_rng(SEED).permutation(data.n_tasks)
-    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)) if found else ():
-        others = np.setdiff1d(order, held)
+    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)):
         try:
-            functions = specification.plan(data.select(others)).run(options).attributes["functions_"]
+            plan = specification.plan(data.select(np.setdiff1d(order, held)))
+            functions = plan.run(options).attributes["functions_"]
         except ValueError:  # a single task, or parameters with an entry per task, such as a prior
-            return dict.fromkeys(found)
-        for kind, t in product(found, held.tolist()):
-            code = -1
-            if kind == "features":
-                code = len(others) + int(np.flatnonzero(functions.new_tasks == data.labels[t])[0])
-            found[kind][t] = functions.values(data.X[data.rows[t]], np.full(len(data.rows[t]), code))
-    return dict(found)
+            return None
+        for t in held.tolist():
+            values[t] = functions.values(data.X[data.rows[t]], np.full(len(data.rows[t]), -1))
+    return values
 
 
 def _link(
-    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData
+    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData
 ) -> TaskLink:
     codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
     weights = [data.sample_weight[rows] for rows in data.rows]
-    every = [np.concatenate(codes)], [np.concatenate(weights)]
-    links = {kind: fit_link([np.vstack(parts)], *every) for kind, parts in new.items() if parts is not None}
-    return replace(fit_link(values, codes, weights), new_tasks=links)
+    link = fit_link(values, codes, weights)
+    if new is None:
+        return link
+    return replace(link, new_task=fit_link([np.vstack(new)], [np.concatenate(codes)], [np.concatenate(weights)]))
 
 
-def _residuals(values: Sequence[np.ndarray], new: dict[str, list[np.ndarray] | None], data: TaskData) -> Residuals:
+def _residuals(
+    values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
+) -> Residuals:
     targets = np.concatenate(data.y)
     # Fallback: predict the mean of all targets.
     plain = [y - targets.mean() for y in data.y]
-
-    def without(parts: Sequence[np.ndarray] | None) -> list[np.ndarray]:
-        return plain if parts is None else [y - part[:, 0] for y, part in zip(data.y, parts, strict=True)]
-
-    residuals = without(values)
+    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
     if any(np.isfinite(part).any() for part in residuals):
         result = fit_residuals(residuals, data.y)
     else:
         result = fit_residuals([np.concatenate(plain)], [targets])
         scales, scores = np.full(data.n_tasks + 1, result.scales[0]), (np.empty(0),) * data.n_tasks
         result = replace(result, scales=scales, scores=scores)
-    return replace(result, new_tasks={kind: fit_new_tasks(without(parts)) for kind, parts in new.items()})
+    if not predicts_new:
+        return result
+    left_out = plain if new is None else [y - part[:, 0] for y, part in zip(data.y, new, strict=True)]
+    return replace(result, new_task=fit_new_tasks(left_out))
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
@@ -171,22 +167,17 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
 
     for t, classes in enumerate(model.task_classes_):
         fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), link, t, classes)
-    for kind, rows in _new_rows(codes, len(model.tasks_)) if codes is not None else ():
-        known, task = (link.new_tasks[kind], 0) if kind in link.new_tasks else (link, -1)
-        fill(rows, known, task, model.task_classes_[0])
+    if codes is not None:
+        new, task = (link, -1) if link.new_task is None else (link.new_task, 0)
+        fill(np.flatnonzero(codes < 0), new, task, model.task_classes_[0])
     return out
-
-
-def _new_rows(codes: np.ndarray, n_tasks: int) -> list[tuple[str, np.ndarray]]:
-    """Return the rows of tasks that were not in training, for each way to predict them."""
-    return [("common", np.flatnonzero(codes < 0)), ("features", np.flatnonzero(codes >= n_tasks))]
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
     residuals: Residuals = model.uncertainty_.compute()
-    new = {kind: found.scale for kind, found in residuals.new_tasks.items()}
-    return _by_row(queries, residuals.scales, new)
+    new = residuals.new_task
+    return _by_row(queries, residuals.scales, None if new is None else new.scale)
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
@@ -194,18 +185,13 @@ def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.nd
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
     values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
-    new = {kind: found.quantile(float(coverage)) for kind, found in residuals.new_tasks.items()}
-    half = _by_row(queries, residuals.quantiles(float(coverage)), new)
+    new = residuals.new_task
+    half = _by_row(queries, residuals.quantiles(coverage), None if new is None else new.quantile(coverage))
     return np.stack([values - half, values + half], axis=-1)
 
 
-def _by_row(queries: Queries, of_task: np.ndarray, new: dict[str, float]) -> np.ndarray:
-    """Expand numbers per task (T + 1,) and for new tasks to rows: (q,), or (q, T) for wide data."""
+def _by_row(queries: Queries, of_task: np.ndarray, new: float | None) -> np.ndarray:
+    """Expand numbers per task (T + 1,), the last for new tasks unless given, to rows: (q,), or (q, T) for wide data."""
     if queries.codes is None:
         return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
-    n_tasks = len(of_task) - 1
-    out = of_task[np.where((queries.codes >= 0) & (queries.codes < n_tasks), queries.codes, -1)]
-    for kind, rows in _new_rows(queries.codes, n_tasks):
-        if kind in new:
-            out[rows] = new[kind]
-    return out
+    return np.append(of_task[:-1], of_task[-1] if new is None else new)[queries.codes]

@@ -20,7 +20,7 @@ from kernelkin.paper.fitting.targets import link_machines, split_by_task
 from kernelkin.paper.grams import build_grams
 from kernelkin.paper.learners import SVM, SVR, Ridge
 from kernelkin.paper.penalties import LpPenalty
-from kernelkin.paper.problems import Problem
+from kernelkin.paper.problems import MachineList, Problem
 
 KERNELS = [*gaussian_kernels((0.5, 2.0)), *linear_kernels()]
 TASKS = np.array(["a", "b", "c", "d"])
@@ -169,9 +169,9 @@ def test_couplings_of_weight_zero_change_nothing(learner):
     linked, _ = build_grams(data, kernels, "trace", couplings)
     joined = link_machines(machines, couplings, data.labels)
     B = rng.uniform(size=(3, 4))
-    expected = Problem(alone, machines, learner, LpPenalty(2), 1.0).evaluate(B, tol=1e-10)
+    expected = Problem(alone, MachineList(machines), learner, LpPenalty(2), 1.0).evaluate(B, tol=1e-10)
     padded = np.column_stack([B, np.zeros((3, 2))])
-    coupled = Problem(linked, joined, learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
+    coupled = Problem(linked, MachineList(joined), learner, LpPenalty(2), 1.0).evaluate(padded, tol=1e-10)
     assert coupled.primal == pytest.approx(expected.primal, rel=1e-9)
     a, intercepts = split_by_task(coupled.duals, joined, data, couplings)
     for t in range(4):

@@ -1,17 +1,15 @@
-"""The drug-response problem: labels of drugs on cell lines with entries, cell lines or drugs left out."""
+"""The drug-response problem: labels of drugs on cell lines with entries or cell lines left out."""
 
 import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from kernelkin import MKMTRLRegressor
 
 FILE = Path(os.environ.get("KERNELKIN_DATA", "")) / "drug_response.npz"
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="needs drug_response.npz in KERNELKIN_DATA")
-DRUGS = np.array([f"drug {i}" for i in range(124)])
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +17,19 @@ def data():
     stored = np.load(FILE)
     # Rows are cell lines and tasks are drugs; four kernels of the cell lines keep the test short.
     cells = np.moveaxis(stored["cell_kernels"][:4], 0, 2)
-    return cells, stored["response"].T, stored["drug_kernels"]
+    roots = np.sqrt(np.diagonal(stored["drug_kernels"], axis1=1, axis2=2))
+    return cells, stored["response"].T, stored["drug_kernels"] / roots[:, :, np.newaxis] / roots[:, np.newaxis]
 
 
-def fit(cells, response, kernels, tasks):
+def fit(cells, response, kernels):
     model = MKMTRLRegressor(
         "precomputed",
         C=0.1,
-        couplings="common",
-        task_features={"drug": (DRUGS, kernels)},
+        couplings={"common": "common"} | {f"drug {i}": kernel for i, kernel in enumerate(kernels)},
         max_iter=10,
         tol=1e-2,
     )
-    return model.fit(cells, pd.DataFrame(response, columns=DRUGS[tasks]))
+    return model.fit(cells, response)
 
 
 def error(predicted, truth):
@@ -42,7 +40,7 @@ def test_entries_that_were_left_out(data):
     cells, Y, kernels = data
     held = np.random.default_rng(0).random(Y.shape) < 0.2
     known = np.where(held, np.nan, Y)
-    model = fit(cells, known, kernels, np.arange(124))
+    model = fit(cells, known, kernels)
     rows, columns = np.nanmean(known, axis=1, keepdims=True), np.nanmean(known, axis=0)
     best = error((rows + columns - np.nanmean(known))[held], Y[held])
     predicted, truth = model.predict(cells)[held], Y[held]
@@ -55,21 +53,6 @@ def test_cell_lines_that_were_left_out(data):
     cells, Y, kernels = data
     order = np.random.default_rng(1).permutation(124)
     train, test = np.sort(order[:99]), order[99:]
-    model = fit(cells[np.ix_(train, train)], Y[train], kernels, np.arange(124))
+    model = fit(cells[np.ix_(train, train)], Y[train], kernels)
     predicted = model.predict(cells[np.ix_(test, train)])
     assert error(predicted, Y[test]) < error(np.broadcast_to(Y[train].mean(axis=0), Y[test].shape), Y[test])
-
-
-def test_drugs_that_were_left_out(data):
-    cells, Y, kernels = data
-    order = np.random.default_rng(2).permutation(124)
-    train, test = np.sort(order[:99]), order[99:]
-    model = fit(cells, Y[:, train], kernels, train)
-    tasks = np.repeat(DRUGS[test], 124)
-    rows, truth = np.tile(cells, (len(test), 1, 1)), Y[:, test].T.ravel()
-    predicted, std = model.predict(rows, tasks=tasks, return_std=True)
-    by_cell_line = np.tile(Y[:, train].mean(axis=1), len(test))
-    assert error(predicted, truth) < 0.95 * error(by_cell_line, truth)
-    ends = model.predict_interval(rows, tasks)
-    assert 0.8 < ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean() < 0.98
-    assert 0.7 < error(predicted, truth) / np.sqrt(np.mean(std**2)) < 1.4

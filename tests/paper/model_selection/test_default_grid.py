@@ -151,3 +151,11 @@ def test_a_task_of_equal_targets_has_the_spread_of_a_typical_task():
     rng = np.random.default_rng(3)
     y, tasks = np.append(rng.normal(size=60), [5.0, 5.0]), np.append(np.repeat([0, 1], 30), [2, 2])
     assert spreads(y, tasks)[2] == pytest.approx(1.0, rel=0.2)
+
+
+def test_the_default_grid_has_only_what_can_predict_unknown_tasks():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(32, 2)), np.repeat(list("abcd"), 8)
+    search = MKMTRLRegressorCV(cv=2, unknown_tasks="common", random_state=0).fit(X, X[:, 0], tasks=tasks)
+    assert {params["couplings"] for params in search.cv_results_["params"]} == {"common"}
+    assert np.isfinite(search.predict(X[:2], tasks=["new", "new"])).all()

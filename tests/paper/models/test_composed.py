@@ -30,7 +30,7 @@ SAME = {
     "shared": (IKLRegressor(), {"penalty": "shared"}),
     "shared, balanced classes": (
         IKLClassifier(class_weight="balanced"),
-        {"penalty": lambda shape: SharedLpPenalty(shape.n_tasks), "loss": Classification("hinge", "balanced")},
+        {"penalty": lambda shape: SharedLpPenalty(), "loss": Classification("hinge", "balanced")},
     ),
     "mixed": (MKMTFLRegressor(), {"penalty": MixedNorm(), "C": 1.0}),
 }
@@ -98,7 +98,7 @@ class Steepest(Solver):
         certificate.accuracy = 1e-6
         while not np.array_equal(B, last):
             evaluation = yield Point(B)
-            slope = problem.mu * problem.penalty.gradient(B) - evaluation.Q
+            slope = problem.mu * problem.penalty.value_and_gradient(B)[1] - evaluation.Q
             B, last = np.maximum(B - self.length * slope, 0.0), B
         return Status.STATIONARY
 

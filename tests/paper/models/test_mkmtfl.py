@@ -10,7 +10,7 @@ from kernelkin.paper import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKM
 from kernelkin.paper.grams import GramStack, TaskGrams
 from kernelkin.paper.learners import Ridge
 from kernelkin.paper.penalties import MixedNorm
-from kernelkin.paper.problems import MixedNormProblem
+from kernelkin.paper.problems import MachineList, MixedNormProblem
 from kernelkin.paper.solvers.descents import mirror_step, uniform
 from tasks import make_machine
 
@@ -53,7 +53,7 @@ def test_p_two_is_the_shared_one_norm():
 def test_the_published_step_never_raises_the_objective():
     """gamma_k N_k^(1/2) is the best gamma for the w at hand."""
     X, y, _, tasks = long_data(7)
-    machines = [make_machine(part, 5.0) for part in split(y, tasks)]
+    machines = MachineList(make_machine(part, 5.0) for part in split(y, tasks))
     grams, norm = TaskGrams([GramStack(stack) for stack in stacks(X, tasks)]), MixedNorm(2.0)
     problem, gamma, trace = MixedNormProblem(grams, machines, Ridge(), norm), uniform(grams.n_kernels), []
     for _ in range(30):

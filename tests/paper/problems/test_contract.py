@@ -20,6 +20,7 @@ from kernelkin.paper.problems import (
     PROBLEMS,
     FeatureForm,
     GramForm,
+    MachineList,
     MixedNormProblem,
     Problem,
     SpectralProblem,
@@ -33,7 +34,7 @@ LOSS = "squared"
 # Of the cone solver's value.
 ERROR = 2e-6
 STACKS, YS = random_problem(0, LOSS, T, K, n=12)
-MACHINES = [make_machine(y, C) for y in YS]
+MACHINES = MachineList(make_machine(y, C) for y in YS)
 GRAMS = TaskGrams([GramStack(stack) for stack in STACKS])
 GIVEN = np.random.default_rng(1).uniform(0.1, 1.0, size=(K, T))
 PHI = np.random.default_rng(2).normal(size=(3 * 12, 4)) / 2
@@ -62,7 +63,7 @@ def penalised(penalty):
 
 
 def spectral(form, *strengths):
-    return SpectralProblem(form, LOSSES[LOSS], SpectralNorm(*strengths))
+    return SpectralProblem(form, form.machines, LOSSES[LOSS], SpectralNorm(*strengths))
 
 
 GRAM_FORM = GramForm(PHI @ PHI.T, ROWS, MACHINES)
@@ -80,7 +81,7 @@ CASES = {
         lambda: conic_lp(STACKS, YS, C, MU, LOSS, 1.5),
     ),
     "shared": (
-        penalised(SharedLpPenalty(T, 3.0)),
+        penalised(SharedLpPenalty(3.0)),
         lambda rng: np.repeat(rng.exponential(size=(K, 1)), T, axis=1),
         lambda: conic_lp(STACKS, YS, C, MU, LOSS, 3.0, shared=True),
     ),
@@ -89,7 +90,7 @@ CASES = {
         lambda rng: GIVEN,
         lambda: conic_fixed(STACKS, YS, C, LOSS, GIVEN),
     ),
-    "simplex": (penalised(SimplexPenalty(T)), on_simplex, lambda: conic_simplex(STACKS, YS, C, LOSS)),
+    "simplex": (penalised(SimplexPenalty()), on_simplex, lambda: conic_simplex(STACKS, YS, C, LOSS)),
     "mixed norm, p=2": (
         MixedNormProblem(GRAMS, MACHINES, LOSSES[LOSS], MixedNorm(2.0)),
         mixed_weights(2.0),

@@ -17,7 +17,8 @@ from kernelkin.paper.penalties import (
     SharedLpPenalty,
     SimplexPenalty,
 )
-from kernelkin.paper.problems import Problem
+from kernelkin.paper.problems import MachineList, Problem
+from kernelkin.paper.solvers.joint import variables
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_prior, random_problem
 
 T, K = 3, 4
@@ -27,7 +28,7 @@ PENALTY_CASES = {
     "relation, no shrinkage": RelationPenalty(T, shrinkage=0.0),
     "relation, min_rank": RelationPenalty(T, shrinkage=0.0, min_rank=2.0),
     "lp": LpPenalty(1.5),
-    "shared": SharedLpPenalty(T),
+    "shared": SharedLpPenalty(),
 }
 
 
@@ -44,7 +45,8 @@ def small_problem(loss, penalty=PENALTY_CASES["relation"], seed=0, C=2.0, mu=0.7
 
 
 def random_weights(rng, penalty):
-    return penalty.expand(penalty.free(rng.uniform(0.1, 2.0, size=(K, T))))
+    B = rng.uniform(0.1, 2.0, size=(K, T))
+    return np.repeat(B.max(axis=1, keepdims=True), T, axis=1) if penalty.shared else B
 
 
 @pytest.mark.parametrize(("name", "loss"), in_turn(PENALTY_CASES, LOSSES))
@@ -52,19 +54,16 @@ def test_gradient_is_the_slope_of_the_value(loss, name):
     penalty = PENALTY_CASES[name]
     problem, B = small_problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
 
-    def value(V):
-        evaluation = problem.evaluate(penalty.expand(V), tol=1e-13)
-        return evaluation.loss + problem.mu / 2 * penalty.value(penalty.expand(V))
+    (x, make, pull), step, slopes = variables(penalty, B, False), 1e-4, []
 
-    V, step = penalty.free(B), 1e-4
-    slopes = np.empty_like(V)
-    for index in np.ndindex(*V.shape):
+    def value(x):
+        return problem.evaluate(make(x), tol=1e-13).loss + problem.mu / 2 * penalty.value(make(x))
+
+    for move in step * np.eye(len(x)):
         # Four points: the error is of fourth order in the step, which rounding allows to be this large.
-        move = np.zeros_like(V)
-        move[index] = step
-        near, far = value(V + move) - value(V - move), value(V + 2 * move) - value(V - 2 * move)
-        slopes[index] = (8 * near - far) / (12 * step)
-    gradient = penalty.pull(problem.mu * penalty.gradient(B) - problem.evaluate(B, tol=1e-13).Q)
+        near, far = value(x + move) - value(x - move), value(x + 2 * move) - value(x - 2 * move)
+        slopes.append((8 * near - far) / (12 * step))
+    gradient = pull(x, problem.mu * penalty.value_and_gradient(B)[1] - problem.evaluate(B, tol=1e-13).Q)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
 
 
@@ -175,7 +174,7 @@ def test_warm_start_and_batches_change_nothing(monkeypatch):
     problem = small_problem("hinge")
     B = random_weights(np.random.default_rng(5), problem.penalty)
     cold = problem.evaluate(B, tol=1e-8)
-    warm = problem.evaluate(B, warm=[dual.a for dual in cold.duals], tol=1e-8)
+    warm = problem.evaluate(B, warm=cold.duals, tol=1e-8)
     np.testing.assert_allclose(warm.primal, cold.primal, rtol=1e-9)
     monkeypatch.setattr(problem.grams, "batches", lambda: iter([range(t, t + 1) for t in range(T)]))
     one_by_one = problem.evaluate(B, tol=1e-8)
@@ -192,7 +191,8 @@ def test_several_outputs_of_a_machine_add_up():
 
     def evaluate(targets):
         grams = TaskGrams([GramStack(stack)])
-        return Problem(grams, [make_machine(targets, 1.0)], LOSSES["hinge"], penalty, 1.0).evaluate(B, tol=1e-9)
+        machines = MachineList([make_machine(targets, 1.0)])
+        return Problem(grams, machines, LOSSES["hinge"], penalty, 1.0).evaluate(B, tol=1e-9)
 
     both = evaluate(np.column_stack([y, other]))
     apart = evaluate(y), evaluate(other)

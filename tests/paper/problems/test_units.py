@@ -14,7 +14,7 @@ from kernelkin.paper.solvers import Status, solve
 from tasks import LOSSES, in_turn, make_problem, random_problem
 
 T, K, C, MU = 3, 3, 2.0, 0.5
-PENALTIES = {"relation": RelationPenalty(T), "lp": LpPenalty(1.5), "shared": SharedLpPenalty(T)}
+PENALTIES = {"relation": RelationPenalty(T), "lp": LpPenalty(1.5), "shared": SharedLpPenalty()}
 # Factors of targets and costs; the strength follows, and must itself be a number.
 SCALES = {
     "hinge": [(1.0, 1e-100), (1.0, 1e-30), (1.0, 1e100)],
@@ -143,7 +143,7 @@ def test_strengths_without_meaning_are_refused_by_name(mu, strength):
 
 def test_objectives_outside_the_range_of_doubles_are_refused_by_name():
     problem, _ = scaled_problem(0, "squared", "relation", 1.0, 1.0)
-    machines = [dataclasses.replace(m, y=1e140 * m.y, C=1e140 * m.C) for m in problem.machines]
+    machines = MachineList(dataclasses.replace(m, y=1e140 * m.y, C=1e140 * m.C) for m in problem.machines)
     with pytest.raises(ValueError, match=r"C is about 2e\+140 and the spread of the targets about .* rescale y, C or"):
         dataclasses.replace(problem, machines=machines).in_standard_units()
 
@@ -153,13 +153,13 @@ def test_rows_without_cost_and_targets_without_spread_do_not_count():
     first = problem.machines[0]
     y, cost = first.y.copy(), first.C.copy()
     y[0], cost[0] = 1e200, 0.0
-    units = Units.of([dataclasses.replace(first, y=y, C=cost)], LOSSES["squared"])
+    units = Units.of(MachineList([dataclasses.replace(first, y=y, C=cost)]), LOSSES["squared"])
     assert abs(units.target) <= 2 and units.dual == units.target + 1
-    constant = dataclasses.replace(first, y=np.full_like(first.y, 7.0))
-    units = Units.of([constant], LOSSES["squared"])
+    constant = MachineList([dataclasses.replace(first, y=np.full_like(first.y, 7.0))])
+    units = Units.of(constant, LOSSES["squared"])
     assert units.target == 0
     np.testing.assert_array_equal(units.offsets[0], [[7.0]])
-    np.testing.assert_array_equal(units.rescale([constant], LOSSES["squared"])[0][0].y, 0.0)
+    np.testing.assert_array_equal(units.rescale(constant, LOSSES["squared"])[0][0].y, 0.0)
 
 
 def test_targets_of_machines_without_intercept_are_not_moved():

@@ -46,7 +46,7 @@ def spectral_problem(form, loss):
     ys = random_problem(0, loss, T, K)[1]
     machines = [make_machine(y, C) for y in ys]
     made = GramForm(PHI @ PHI.T, ROWS, machines) if form is GramForm else form(SimpleNamespace(Phi=PHI), ROWS, machines)
-    return SpectralProblem(made, LOSSES[loss], SpectralNorm(1.0, 0.5))
+    return SpectralProblem(made, made.machines, LOSSES[loss], SpectralNorm(1.0, 0.5))
 
 
 def spectral_optimum(loss):
@@ -223,7 +223,7 @@ def test_machines_begin_at_given_dual_variables():
             return LOSSES["hinge"].linearise(gram, machine, a0, tol)
 
     watched = dataclasses.replace(problem, learner=Watched())
-    solve(watched, start=best.B, warm=[dual.a for dual in best.duals])
+    solve(watched, start=best.B, warm=best.duals)
     assert len(seen) == T
     for a0, dual in zip(seen, best.duals, strict=True):
         np.testing.assert_array_equal(a0, dual.a)

@@ -77,8 +77,8 @@ PENALTIES_OF_FOUR = {
     "lp 1": LpPenalty(1.0),
     "lp 1.5": LpPenalty(1.5),
     "lp 6": LpPenalty(6.0),
-    "shared 1": SharedLpPenalty(4, 1.0),
-    "shared 3": SharedLpPenalty(4, 3.0),
+    "shared 1": SharedLpPenalty(1.0),
+    "shared 3": SharedLpPenalty(3.0),
 }
 
 
@@ -115,9 +115,7 @@ def test_one_task_is_plain_mkl(loss):
 def test_shared_weights_are_those_of_one_task_made_of_all():
     """One weight vector for all tasks: as one machine on block-diagonal Grams, without intercepts."""
     stacks, ys = random_problem(4, "squared", 3)
-    shared, _ = watch(
-        make_problem(stacks, ys, "squared", SharedLpPenalty(3), C, MU, fit_intercept=False), Joint(), 1e-8
-    )
+    shared, _ = watch(make_problem(stacks, ys, "squared", SharedLpPenalty(), C, MU, fit_intercept=False), Joint(), 1e-8)
     K, n = len(stacks[0]), len(ys[0])
     blocks = np.zeros((K, 3 * n, 3 * n))
     for t, stack in enumerate(stacks):

@@ -37,7 +37,7 @@ def test_alternating_machines_and_covariance_never_raises_the_objective(form, st
     Phi, rows = rng.normal(size=(60, 3)), [np.arange(15 * t, 15 * (t + 1)) for t in range(T)]
     machines = [make_machine(Phi[kept] @ rng.normal(size=3) + 0.1 * rng.normal(size=15), 3.0) for kept in rows]
     made = form(Phi @ Phi.T if form is GramForm else SimpleNamespace(Phi=Phi), rows, machines)
-    problem = SpectralProblem(made, LOSSES["squared"], SpectralNorm(*strengths))
+    problem = SpectralProblem(made, made.machines, LOSSES["squared"], SpectralNorm(*strengths))
     trace = solve(problem, SpectralAlternation(), tol=1e-9, max_iter=40).history["objective"]
     assert len(trace) > 3
     # The root of a singular matrix has half the digits.

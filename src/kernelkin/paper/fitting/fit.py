@@ -97,7 +97,6 @@ class Fit:
     parsimony: float = 0.0
     couplings: Any = None
     sharing: float = 1.0
-    task_features: Any = None
     shared_rank: int | str | None = "auto"
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
@@ -150,13 +149,13 @@ class Fit:
             if not couplings or (len(panel.component) == data.n_tasks and not one_class):
                 return panel
         if not couplings:
-            return self.targets.machines(data, self.C)
+            return MachineList(self.targets.machines(data, self.C))
         machines = self.targets.machines(data, self.C, connected_tasks(couplings, data.n_tasks))
-        return link_machines(machines, couplings, data.labels, classes)
+        return MachineList(link_machines(machines, couplings, data.labels, classes))
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
-        return read_couplings(self.couplings, data, self.sharing, self.task_features)
+        return read_couplings(self.couplings, data, self.sharing)
 
     @property
     def path_position(self) -> float:
@@ -260,8 +259,8 @@ class FitPlan:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        machines = MachineList(self.machines)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, machines, self.learner)
+        assert isinstance(self.machines, MachineList)
+        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
         problem = self.problem(blocks, blocks)
         solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
         B = self.units.weights(solution.B)
@@ -338,13 +337,12 @@ def check_common_part(couplings: Sequence[Coupling]) -> None:
 
 def check_splittable(fit: Fit, data: TaskData) -> None:
     """Raise, with the reason, if the model cannot be fitted in blocks of tasks."""
-    coupled = fit.couplings is not None or fit.task_features is not None
     faults = {
         "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
         "tasks that are columns of y share their rows and one Gram matrix; pass tasks=": data.form == "wide",
         "this model solves one task at a time, each after the last one": fit.worst_task,
         "blocks of tasks are solved by the processors of the workers; leave device out": fit.device is not None,
-        "tasks that share parts of their functions (couplings, task_features) have no blocks of tasks": coupled,
+        "tasks that share parts of their functions (couplings) have no blocks of tasks": fit.couplings is not None,
     }
     for fault, is_present in faults.items():
         if is_present:

@@ -105,7 +105,7 @@ class PooledPlan:
         """Solve, and keep the functions."""
         pool, features = self.make_pool() if self.pool is None else self.pool
         form = spectral_form(pool, features, self.data.rows, self.machines)
-        problem, units = SpectralProblem(form, self.learner, self.fit.norm).in_standard_units()
+        problem, units = SpectralProblem(form, form.machines, self.learner, self.fit.norm).in_standard_units()
         limits: dict[str, Any] = {"tol": self.fit.tol, "max_iter": self.fit.max_iter, "units": units}
         shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:

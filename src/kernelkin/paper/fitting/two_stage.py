@@ -26,7 +26,7 @@ from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
 from ..penalties.norms import FixedWeights
 from ..penalties.relation import effective_rank
-from ..problems.machines import Units
+from ..problems.machines import MachineList, Units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
@@ -58,7 +58,6 @@ class TwoStageFit:
     kernels: Any = None
     C: float = 1.0
     couplings: Any = None
-    task_features: Any = None
     unknown_tasks: str = "error"
     parsimony: float = 0.0
     mu: float = 1.0
@@ -94,7 +93,7 @@ class TwoStageFit:
 
     def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
         """Return the couplings of the tasks of these data."""
-        return read_couplings(self.couplings, data, task_features=self.task_features)
+        return read_couplings(self.couplings, data)
 
     @property
     def stream_fault(self) -> str:
@@ -225,10 +224,6 @@ class SecondStage:
     def unknown_tasks(self) -> str:
         return self.fit.unknown_tasks
 
-    @property
-    def task_features(self) -> Any:
-        return self.fit.task_features
-
     def plan(self, data: TaskData) -> SecondStagePlan:
         """Apply to data."""
         if self.weights is not None and len(self.weights) != data.n_tasks:
@@ -285,7 +280,7 @@ class SecondStagePlan(NamedTuple):
         fit = self.stage.fit
         assert self.stage.weights is not None
         B, kernels = mean_weights(self.stage.weights, couplings), "precomputed" if self.values.kernels is None else None
-        names = ("targets", "C", "couplings", "task_features", "unknown_tasks", "normalize", "tol")
+        names = ("targets", "C", "couplings", "unknown_tasks", "normalize", "tol")
         same = {name: getattr(fit, name) for name in names}
         exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
         fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))
@@ -351,7 +346,8 @@ class SecondStagePlan(NamedTuple):
         mirror(gram)
         # The combined kernel is the only kernel of a problem, which is then solved and certified like all others.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
-        problem, units = Problem(grams, [machine], learner, FixedWeights(np.ones((1, 1))), 1.0).in_standard_units()
+        fixed, machines = FixedWeights(np.ones((1, 1))), MachineList([machine])
+        problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
         return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
@@ -382,8 +378,8 @@ def fit_nystroem(
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
-    units = Units.of([machine], learner, weights=False)
-    (scaled,), learner = units.rescale([machine], learner)
+    units = Units.of(MachineList([machine]), learner, weights=False)
+    (scaled,), learner = units.rescale(MachineList([machine]), learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ MAX_ROWS = 2000
 _CONSTANT = "constant on the training rows of every task, so it is zero after centring"
 
 
-@dataclass(frozen=True)
-class GramPlan:
+class GramPlan(NamedTuple):
     """Sizes of the Gram matrices that `raw_grams` will build.
 
     Attributes
@@ -133,8 +132,7 @@ def plan_grams(
     )
 
 
-@dataclass(frozen=True)
-class RawGrams:
+class RawGrams(NamedTuple):
     """Kernel values among training rows, not scaled yet.
 
     Attributes
@@ -159,13 +157,13 @@ class RawGrams:
         """Return the kernel values among fewer rows; `kept` are positions within each task's rows in `data`."""
         if data.form == "wide":
             used = np.flatnonzero(_mark([rows[part] for rows, part in zip(data.rows, kept, strict=True)], len(data.X)))
-            return replace(self, own=(take_block(self.own[0], used, used),))
+            return self._replace(own=(take_block(self.own[0], used, used),))
         own = tuple(take_block(stack, rows, rows) for stack, rows in zip(self.own, kept, strict=True))
         linked = self.linked
         if linked is not None:
             rows = positions_in_order(data, kept)
             linked = linked.take(rows) if isinstance(linked, LowRankKernels) else take_block(linked, rows, rows)
-        return replace(self, own=own, linked=linked)
+        return self._replace(own=own, linked=linked)
 
 
 def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarray:

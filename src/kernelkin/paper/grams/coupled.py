@@ -155,8 +155,7 @@ class CoupledGrams:
             values = np.array([part[own] for part in parts])
             values -= values.mean(axis=1, keepdims=True)
             shares[task] = np.einsum("pim,im->p", values, values.sum(axis=0))
-        total = shares.sum(axis=1, keepdims=True)
-        return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        return shares_of(shares)
 
     def _spread(self, factor: np.ndarray, whole: np.ndarray) -> np.ndarray:
         """whole (N, m) -> (N, r m): weighted by each column of the coupling's factor L at the rows' tasks."""
@@ -171,6 +170,12 @@ class CoupledGrams:
             for task, part in zip(self.tasks[m], np.split(array, ends[:-1]), strict=True):
                 parts[task] = part
         return parts
+
+
+def shares_of(parts: np.ndarray) -> np.ndarray:
+    """Divide each row of (T, parts) by its sum; zero where that is not positive."""
+    total = parts.sum(axis=1, keepdims=True)
+    return np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
 
 
 def on_device(grams: Any, device: str) -> Any:

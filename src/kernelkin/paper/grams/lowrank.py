@@ -9,7 +9,6 @@ of a polynomial kernel their products. Other kernels have approximate Nystroem f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod, sqrt
 from typing import NamedTuple
@@ -55,8 +54,7 @@ class Landmarks(NamedTuple):
         return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
 
 
-@dataclass(frozen=True)
-class FactorFamily:
+class FactorFamily(NamedTuple):
     """Kernels with the Grams `scale_f Phi S_f Phi'`, which share Phi.
 
     Attributes
@@ -92,7 +90,7 @@ class FactorFamily:
         """Return the family for some of the rows."""
         marks = self.landmarks
         marks = None if marks is None else marks._replace(diagonal=marks.diagonal[rows])
-        return replace(self, factor=self.factor[rows], landmarks=marks)
+        return self._replace(factor=self.factor[rows], landmarks=marks)
 
     def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
         """weight (N,) of sum one -> (F,), of the kernels themselves where the factor is approximate."""
@@ -132,7 +130,7 @@ class LowRankKernels:
             means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
         # These scalings depend only on the mean diagonal, so one row with this value is enough.
         scaling = fit_diagonal_scaling(normalize, means).charged(charges)
-        families = [replace(family, scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
+        families = [family._replace(scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
         return scaling, LowRankKernels(families)
 
     def quadratic_forms(self, V: np.ndarray, each: Each = serially) -> np.ndarray:

@@ -137,7 +137,7 @@ _PER_TASK = Parameter(
 )
 # Parameters of the searches, in order.
 _CHOICE = "cv scoring search_tol cache"
-_MODEL = "kernels * C mu parsimony couplings sharing task_features shared_rank prior shrinkage min_rank evenness"
+_MODEL = "kernels * C mu parsimony couplings sharing shared_rank prior shrinkage min_rank evenness"
 _SEARCHED = (
     f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
     "verbose callback"
@@ -430,7 +430,7 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""
-        given = [name for name in ("grid", "couplings", "task_features", "cache") if getattr(self, name) is not None]
+        given = [name for name in ("grid", "couplings", "cache") if getattr(self, name) is not None]
         if given:
             raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
         began = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from .scoring import PooledScorer, Scorer
 
 # Parameters that change the kernel values, and parameters that change how Gram matrices are scaled.
 _GRAM_PARAMETERS = ("kernels", "kernel", "normalize")
-_SCALE_PARAMETERS = ("couplings", "task_features", "parsimony", "sharing")
+_SCALE_PARAMETERS = ("couplings", "parsimony", "sharing")
 
 
 class Outcome(NamedTuple):
@@ -225,7 +225,7 @@ class FoldGrams:
     def __init__(self, evaluated: Evaluated, data: TaskData, fold: Fold, specification: Fit) -> None:
         self.train, self.kernels = data.take(fold.kept), evaluated.kernels
         plan = specification.plan(self.train, self.kernels)
-        raw = evaluated.raw if plan.couplings else replace(evaluated.raw, linked=None)
+        raw = evaluated.raw if plan.couplings else evaluated.raw._replace(linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
         self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 

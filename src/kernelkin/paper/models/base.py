@@ -38,8 +38,7 @@ class PaperEstimator(MultiTaskEstimator):
         return relation.matrix() / relation.trace()
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
-        couplings, features = getattr(self, "couplings", None), getattr(self, "task_features", None)
-        linked = connected_tasks(read_couplings(couplings, data, task_features=features), data.n_tasks)
+        linked = connected_tasks(read_couplings(getattr(self, "couplings", None), data), data.n_tasks)
         return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
     def _values(self, queries: Queries) -> np.ndarray:

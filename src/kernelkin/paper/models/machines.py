@@ -70,7 +70,7 @@ def lp_penalty(shape: Shape, p: float = 2.0) -> LpPenalty:
 
 
 def shared_penalty(shape: Shape, p: float = 2.0) -> SharedLpPenalty:
-    return SharedLpPenalty(shape.n_components, p)
+    return SharedLpPenalty(p)
 
 
 def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
@@ -78,7 +78,7 @@ def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
 
 
 def simplex_penalty(shape: Shape) -> SimplexPenalty:
-    return SimplexPenalty(shape.n_components)
+    return SimplexPenalty()
 
 
 def relation_penalty(
@@ -134,7 +134,7 @@ _FIXED = f"targets normalize task_column {_WORK}"
 _SOLVED = "tol max_iter n_jobs engine device verbose callback"
 _WEIGHTS = f"kernels * C mu p parsimony targets normalize task_column solver init {_SOLVED}"
 _COUPLED = (
-    "kernels * C mu parsimony couplings sharing task_features shared_rank prior shrinkage min_rank evenness targets "
+    "kernels * C mu parsimony couplings sharing shared_rank prior shrinkage min_rank evenness targets "
     f"normalize unknown_tasks min_rows task_column solver init {_SOLVED}"
 )
 

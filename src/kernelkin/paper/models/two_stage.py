@@ -22,7 +22,7 @@ from .machines import targets_of
 
 _FIELDS = frozenset(field.name for field in fields(TwoStageFit)) - {"targets"}
 _NAMES = (
-    "kernels * C couplings task_features mu parsimony shrinkage min_rank targets n_rounds update refresh average "
+    "kernels * C couplings mu parsimony shrinkage min_rank targets n_rounds update refresh average "
     "center_pairs reservoir max_exact normalize unknown_tasks min_rows task_column tol n_jobs random_state verbose"
 )
 _PARAMETERS: dict[str, Parameter] = {

@@ -32,13 +32,7 @@ def column_norms(X: Array, p: float) -> Array:
 
 
 class LpPenalty(Penalty):
-    """R(B) = sum over components j of |b_j|_p^2.
-
-    Parameters
-    ----------
-    p : float in [1, inf)
-        A small p gives sparse weights, a large p even weights.
-    """
+    """R(B) = sum over components j of |b_j|_p^2, for p in [1, inf): sparse weights for small p, even ones for large."""
 
     name: ClassVar[str] = "lp"
 
@@ -48,92 +42,48 @@ class LpPenalty(Penalty):
         self.p = float(p)
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
-        """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
         norms = column_norms(B, self.p)
         # At p = 1 a zero entry has the one-sided slope |x|_1, which 0**0 = 1 gives.
         return float(norms @ norms), norms * (B / np.where(norms > 0, norms, 1.0)) ** (self.p - 1)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
-        """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>, by the dual norms of Q: exact, so B is not used."""
+        """The minimum itself, by the dual norms of Q; B is not used."""
         norms = column_norms(Q, np.inf if self.p == 1 else self.p / (self.p - 1))
         top = float(norms.max(initial=0.0))
         return 0.0 if top == 0.0 else -0.5 * (top / np.sqrt(mu)) ** 2 * float(np.square(norms / top).sum())
 
     def relation(self, B: Array) -> Relation:
-        """I/J: the components are unrelated."""
         return Relation.unrelated(B.shape[1])
 
 
-class SharedMix(Penalty):
-    """A penalty for which all components have the same kernel weights; the free variables are one column (K, 1).
+class SharedLpPenalty(Penalty):
+    """R(B) = |w|_p^2 with w_k = max over components j of B_kj, for p in [1, inf).
 
-    Parameters
-    ----------
-    n_components : int
-        Number J of components.
-    """
-
-    def __init__(self, n_components: int) -> None:
-        if n_components < 1:
-            raise ValueError(f"n_components must be at least 1, got {n_components!r}")
-        self.n_components = int(n_components)
-
-    def relation(self, B: Array) -> Relation:
-        """11'/J: the components are identical."""
-        return Relation.identical(self.n_components)
-
-    def free(self, B: Array) -> Array:
-        """Shared weights (K, 1) of B (K, J)."""
-        return B.max(axis=1, keepdims=True)
-
-    def expand(self, V: Array) -> Array:
-        """Weights B (K, J) with the column V (K, 1) for every component."""
-        return np.repeat(V, self.n_components, axis=1)
-
-    def pull(self, G: Array) -> Array:
-        """Gradient (K, 1) in the shared weights of a gradient G (K, J) in B."""
-        return G.sum(axis=1, keepdims=True)
-
-
-class SharedLpPenalty(SharedMix):
-    """R(B) = |w|_p^2 with w_k = max over components j of B_kj.
-
-    The values of machines do not increase with the weights, so there is an optimum where all columns of B equal w. The
-    free variables are w as one column (K, 1).
-
-    Parameters
-    ----------
-    n_components : int
-        Number J of components.
-    p : float in [1, inf)
-        A small p gives sparse weights, a large p even weights.
+    The values of machines do not increase with the weights, so there is an optimum where all columns of B equal w.
     """
 
     name: ClassVar[str] = "shared"
+    shared: ClassVar[bool] = True
 
-    def __init__(self, n_components: int, p: float = 2.0) -> None:
-        super().__init__(n_components)
+    def __init__(self, p: float = 2.0) -> None:
         self._one = LpPenalty(p)
         self.p = self._one.p
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and a (sub)gradient (K, J) of R/2 at a B (K, J) whose columns are equal."""
-        value, gradient = self._one.value_and_gradient(self.free(B))
-        return value, self.expand(gradient) / self.n_components
+        value, gradient = self._one.value_and_gradient(B.max(axis=1, keepdims=True))
+        return value, np.repeat(gradient, B.shape[1], axis=1) / B.shape[1]
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
-        """Minimum over B' >= 0 of (mu/2) R(B') - <B', Q>: exact, so B is not used."""
-        return self._one.bound(self.pull(Q), B, mu)
+        """The minimum itself; B is not used."""
+        return self._one.bound(Q.sum(axis=1, keepdims=True), B, mu)
+
+    def relation(self, B: Array) -> Relation:
+        return Relation.identical(B.shape[1])
 
 
 class FixedWeights(Penalty):
-    """R(B) = 0 at the given weights, infinite elsewhere: nothing about the kernels is learned.
-
-    Parameters
-    ----------
-    B : array (K, J)
-        The kernel weights.
-    """
+    """R(B) = 0 at the given weights B (K, J), infinite elsewhere: nothing about the kernels is learned."""
 
     name: ClassVar[str] = "fixed"
     is_indicator: ClassVar[bool] = True
@@ -144,32 +94,23 @@ class FixedWeights(Penalty):
             raise ValueError("fixed kernel weights must be an array (K, J) of finite, non-negative numbers")
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
-        """0 or infinity, and zeros (K, J)."""
         return 0.0 if np.array_equal(B, self.B) else np.inf, np.zeros_like(B)
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
-        """-<B, Q> at the given weights."""
         return -float(np.vdot(self.B, Q))
 
     def relation(self, B: Array) -> Relation:
-        """I/J: the components are unrelated."""
         return Relation.unrelated(B.shape[1])
 
 
-class SimplexPenalty(SharedMix):
-    """R(B) = 0 if all columns are equal, non-negative and sum to one; infinite otherwise.
-
-    Parameters
-    ----------
-    n_components : int
-        Number J of components.
-    """
+class SimplexPenalty(Penalty):
+    """R(B) = 0 if all columns are equal, non-negative and sum to one; infinite otherwise."""
 
     name: ClassVar[str] = "simplex"
     is_indicator: ClassVar[bool] = True
+    shared: ClassVar[bool] = True
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
-        """0 or infinity, and zeros (K, J)."""
         first = B[:, :1]
         allowed = bool((first == B).all() and (first >= 0).all() and abs(first.sum() - 1.0) <= _ROUNDING)
         return 0.0 if allowed else np.inf, np.zeros_like(B)
@@ -178,6 +119,9 @@ class SimplexPenalty(SharedMix):
         """-max_k sum_j Q_kj: the minimum is at a corner of the simplex."""
         # Sums of weights may differ from one by rounding.
         return -float(Q.sum(axis=1).max()) * (1.0 + _ROUNDING)
+
+    def relation(self, B: Array) -> Relation:
+        return Relation.identical(B.shape[1])
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,8 @@ _EPS = np.finfo(np.float64).eps
 class Relation:
     """Relationship Omega = rest A A' + V diag(values - rest) V' of J components, stored as factors.
 
-    Parameters
-    ----------
-    vectors : (J, r) array
-        V = A U for orthonormal directions U (J, r), or its first rows (see `block`).
-    values : (r,) array
-        Eigenvalues of these directions.
-    rest : float
-        Eigenvalue of all other directions.
-    root : (n, J) array, optional
-        A: the square root of a prior. The identity by default.
+    `vectors` V (J, r) are A U for orthonormal directions U, `values` (r,) their eigenvalues, and `rest` is the
+    eigenvalue of all other directions. `root` A (J, J) is the square root of a prior, by default the identity.
     """
 
     vectors: Array
@@ -62,11 +54,6 @@ class Relation:
         """Diagonal (J,) of Omega."""
         spread = 1.0 if self.root is None else np.square(self.root).sum(axis=1)
         return self.rest * spread + np.square(self.vectors) @ (self.values - self.rest)
-
-    def row(self, j: int) -> Array:
-        """Row j (J,) of Omega, in O(J r)."""
-        row = self.vectors @ ((self.values - self.rest) * self.vectors[j])
-        return row + self.rest * (np.arange(len(row)) == j if self.root is None else self.root @ self.root[j])
 
     def trace(self) -> float:
         """Sum of the diagonal."""
@@ -101,13 +88,19 @@ def effective_rank(B: Array) -> float:
 class Penalty(Protocol):
     """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.
 
-    Subclasses define `value_and_gradient`, `bound` and `relation`; the other methods have defaults for smooth penalties
-    on all entries of B. Solvers optimise the *free* variables, which `expand` maps linearly to B.
+    Subclasses define `value_and_gradient`, `bound` and `relation`; the rest has defaults for smooth penalties.
+
+    Attributes
+    ----------
+    is_indicator : whether R is 0 on a set of weights and infinite elsewhere, so that its strength does not matter.
+    shared : whether all components have the same kernel weights: B has equal columns.
+    collapses : whether the optimum is expected to have rank one: the same weights for all components, up to scale.
     """
 
     name: ClassVar[str]
-    # Whether R is 0 on a set of weights and infinite elsewhere, so that its strength does not matter.
     is_indicator: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
+    collapses: bool = False
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
@@ -128,10 +121,6 @@ class Penalty(Protocol):
         """R(B), for B (K, J)."""
         return self.value_and_gradient(B)[0]
 
-    def gradient(self, B: Array) -> Array:
-        """Gradient (K, J) of R/2 at B (K, J)."""
-        return self.value_and_gradient(B)[1]
-
     def cost(self, B: Array, mu: float) -> float:
         """(mu/2) R(B) for B (K, J), computed without underflow or overflow of R(B)."""
         size = float(B.max(initial=0.0))
@@ -142,23 +131,6 @@ class Penalty(Protocol):
     def ladder(self) -> Sequence[Penalty]:
         """Penalties to solve in turn with warm starts: the smoothest first, this one last."""
         return (self,)
-
-    @property
-    def collapses(self) -> bool:
-        """Whether the optimum is expected to have rank one: all components have the same kernel weights up to scale."""
-        return False
-
-    def free(self, B: Array) -> Array:
-        """Free variables of B (K, J)."""
-        return B
-
-    def expand(self, V: Array) -> Array:
-        """Weights B (K, J) of the free variables; a linear map."""
-        return V
-
-    def pull(self, G: Array) -> Array:
-        """Gradient in the free variables of a gradient G (K, J) in B; the adjoint of `expand`."""
-        return G
 
 
 # Values of shrinkage in the ladder of a penalty without shrinkage.
@@ -212,6 +184,8 @@ class RelationPenalty(Penalty):
         self.shrinkage, self.min_rank, self.evenness = float(shrinkage), float(min_rank), float(evenness)
         # A and inv(A), both (J, J).
         self._roots = None if prior is None else _prior_roots(prior, self.n_components)
+        # The paper's penalty: without a prior, its optimum has rank one by Perron's theorem.
+        self.collapses = shrinkage == 0 and min_rank == 1 and n_components > 1
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient inv(Gamma) B inv(Omega) (K, J) of R/2 at B (K, J).
@@ -267,11 +241,6 @@ class RelationPenalty(Penalty):
         for penalty, shrinkage in zip(rungs, RUNGS, strict=True):
             penalty.shrinkage = shrinkage
         return (*rungs, self)
-
-    @property
-    def collapses(self) -> bool:
-        """True for the paper's penalty: without a prior, its optimum has rank one by Perron's theorem."""
-        return self.shrinkage == 0 and self.min_rank == 1 and self.n_components > 1
 
     def _spectrum(self, B: Array, exact: bool = False) -> tuple[Array, Array, Array]:
         """Thin singular value decomposition of Bh = Gamma^(-1/2) B inv(A) (K, J): U (K, r), r non-zero values, V'.

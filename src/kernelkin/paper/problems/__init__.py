@@ -1,7 +1,7 @@
 """Optimisation problems of the models: they evaluate a point and compute bounds on the optimum."""
 
 from .blocks import MachineBlocks
-from .machines import MachineDuals, MachineList, SolvedMachines, Units, as_machines
+from .machines import MachineDuals, MachineList, SolvedMachines, Units
 from .panel import MachinePanel, PanelDuals, panel_pays
 from .problem import (
     AnyProblem,
@@ -39,7 +39,6 @@ __all__ = [
     "SpectralProblem",
     "Units",
     "WorstTaskProblem",
-    "as_machines",
     "panel_pays",
     "relative_gap",
     "spectral_form",

@@ -7,7 +7,9 @@ Hessians back: a few numbers a task. Rows and Gram matrices travel once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from ...kernels.kernel import FittedKernel
 from ..grams.build import KernelBank, check_kernels, raw_grams, scale_grams
 from ..grams.stack import TaskGrams, runs
 from ..learners.machines import Learner
-from .machines import MachineDuals, MachineList, SolvedMachines
+from .machines import MachineDuals, MachineList, Offsets, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
 GRAM_SHARE = 0.5
@@ -28,17 +30,12 @@ MOST_BLOCKS = 2000
 _WORKING_STACKS = 2
 
 
-class BlockDuals:
-    """Values (3, T) of solutions that blocks have, and the relative gap to which their machines were solved."""
+class BlockDuals(NamedTuple):
+    """Stands for solutions that blocks have; their machines were solved to the relative gap `tol`."""
 
-    def __init__(self, values: np.ndarray, tol: float) -> None:
-        self.values, self.tol = values, tol
+    tol: float
 
-    @property
-    def variables(self) -> None:
-        """Return None: every block starts from its own last solution."""
-
-    def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> BlockDuals:
+    def restored(self, target: int, dual: int, offsets: Offsets) -> BlockDuals:
         """The same: solutions are restored once they are gathered."""
         return self
 
@@ -47,37 +44,30 @@ class TaskBlock:
     """Machines of some tasks in standard units, and what their Gram matrices are made from.
 
     Pickles contain no Gram matrices and no solutions: a block that is moved computes its Gram matrices again and solves
-    its machines from scratch.
-
-    Parameters
-    ----------
-    data : the rows of these tasks alone.
-    kernels, normalize, charges : as for `raw_grams` and `scale_grams`.
-    machines, learner : in standard units.
-    keeps_grams : whether Gram matrices stay in memory after an evaluation.
+    its machines from scratch. `data` are the rows of these tasks alone; `scaling` has normalize and the charges of
+    kernels; `keeps_grams` says whether Gram matrices stay in memory after an evaluation.
     """
 
     def __init__(
         self,
         data: TaskData,
         kernels: tuple[FittedKernel, ...],
-        normalize: str | None,
-        charges: np.ndarray,
+        scaling: tuple[str | None, np.ndarray],
         machines: MachineList,
         learner: Learner,
         keeps_grams: bool,
     ) -> None:
-        self.data, self.kernels, self.normalize, self.charges = data, kernels, normalize, charges
+        self.data, self.kernels, self.scaling = data, kernels, scaling
         self.machines, self.learner, self.keeps_grams = machines, learner, keeps_grams
         self._built: tuple[TaskGrams, KernelBank, np.ndarray] | None = None
-        self._last: tuple[np.ndarray, MachineDuals] | None = None
+        self._last: tuple[np.ndarray, SolvedMachines] | None = None
 
     def grams(self) -> tuple[TaskGrams, KernelBank, np.ndarray]:
-        """Return the Gram matrices, their scaling, and which kernels are not zero; see `check_kernels`."""
-        built = self._built
+        """Return the Gram matrices, their scaling, and which kernels are not zero (2, K); see `check_kernels`."""
+        built, (normalize, charges) = self._built, self.scaling
         if built is None:
-            raw = raw_grams(self.data, self.kernels, self.normalize)
-            grams, bank = scale_grams(raw, self.data, self.normalize, overwrite=True, charges=self.charges)
+            raw = raw_grams(self.data, self.kernels, normalize)
+            grams, bank = scale_grams(raw, self.data, normalize, overwrite=True, charges=charges)
             left = np.any([scaling.factor > 0 for scaling in bank.scalings], axis=0)
             built = grams, bank, np.array([raw.present, left])
         if self.keeps_grams:
@@ -85,52 +75,39 @@ class TaskBlock:
         return built
 
     def found_kernels(self) -> np.ndarray:
-        """Return which kernels are not zero (2, K); see `check_kernels`."""
         return self.grams()[2]
 
     def solve(self, B: np.ndarray, tol: float, curved: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Solve the machines at B (K, t): values (3, t), Q (K, t) and, if requested, the Hessians (t, K, K)."""
-        warm = None if self._last is None else self._last[1].variables
+        warm = None if self._last is None else self._last[1].duals
         solved = self.machines.solve(self.grams()[0], self.learner, B, warm, tol, serially, curved)
-        self._last = B, solved.duals
-        return solved.duals.values, solved.Q, None if solved.curvature is None else solved.curvature()
+        H = None if solved.curvature is None else solved.curvature()
+        solved.curvature = None  # it keeps Gram matrices
+        self._last = B, solved
+        return solved.values, solved.Q, H
 
-    def solutions(self, B: np.ndarray, tol: float) -> tuple[MachineDuals, np.ndarray, KernelBank]:
-        """Return the solutions at B (K, t), their Q, and how kernels are scaled.
-
-        Machines are solved again unless B is the last B.
-        """
-        grams, bank, _ = self.grams()
+    def solutions(self, B: np.ndarray, tol: float) -> tuple[MachineDuals, np.ndarray, np.ndarray, KernelBank]:
+        """Return the solutions at B (K, t), which are found again unless B is the last, and how kernels are scaled."""
         if self._last is None or not np.array_equal(self._last[0], B):
             self.solve(B, tol, False)
         assert self._last is not None
-        duals = self._last[1]
-        return duals, grams.quadratic_forms(duals.variables, range(len(duals))), bank
+        solved = self._last[1]
+        return solved.duals, solved.values, solved.Q, self.grams()[1]
 
     def __sizeof__(self) -> int:
         """Return the size in bytes, for the scheduler and workers of Dask."""
         size = self.data.X.nbytes + sum(4 * y.nbytes + 1000 for y in self.data.y)
-        if self._built is not None:
-            size += sum(stack.values.nbytes for stack in self._built[0].stacks)
-        return size
+        return size + (0 if self._built is None else sum(stack.values.nbytes for stack in self._built[0].stacks))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_built": None, "_last": None}
 
 
 class MachineBlocks:
-    """The machines of all tasks in blocks; also stands for their Gram matrices, which the blocks have.
+    """The machines of all tasks of long data in blocks; also stands for their Gram matrices, which the blocks have.
 
-    Parameters
-    ----------
-    engine : Engine
-    data : TaskData
-        In long form.
-    kernels : the K fitted kernels
-    normalize, charges : as for `scale_grams`
-    machines : MachineList
-        One for each task, in standard units.
-    learner : Learner
+    `kernels` are fitted, `machines` one for each task in standard units; `normalize` and `charges` as for
+    `scale_grams`.
     """
 
     def __init__(
@@ -143,56 +120,39 @@ class MachineBlocks:
         machines: MachineList,
         learner: Learner,
     ) -> None:
-        self.machines, self.n_kernels = machines, len(kernels)
+        self.deviation, self.n_kernels = machines.deviation, len(kernels)
         self.n_components = self.n_machines = len(machines)
         row_counts = np.array([len(rows) for rows in data.rows], dtype=np.int64)
         sizes = len(kernels) * data.X.dtype.itemsize * row_counts**2
-        keeps = keeps_grams(engine, sizes)
-        limit = max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS)
+        keeps, limit = keeps_grams(engine, sizes), max(engine.block_bytes, int(sizes.sum()) // MOST_BLOCKS)
         self.positions = [np.array(run) for run in runs(sizes.tolist(), limit)]
-        given = tuple(kernels), normalize, charges
-        self.held = engine.hold(
-            [
-                TaskBlock(take_tasks(data, at), *given, MachineList(machines[t] for t in at), learner, keeps)
-                for at in self.positions
-            ]
-        )
-        found = self.held.call(TaskBlock.found_kernels, [()] * len(self.positions))
+        given = tuple(kernels), (normalize, charges)
+        blocks = [
+            TaskBlock(take_tasks(data, at), *given, MachineList(machines[t] for t in at), learner, keeps)
+            for at in self.positions
+        ]
+        self.held = engine.hold(blocks)
+        found = self.held.call(TaskBlock.found_kernels, [()] * len(blocks))
         check_kernels([kernel.name for kernel in kernels], np.any(found, axis=0))
 
-    def __len__(self) -> int:
-        return self.n_machines
-
-    def deviation(self) -> float:
-        """Half the squared deviations of the targets from their means, times their costs."""
-        return self.machines.deviation()
-
     def solve(
-        self,
-        grams: Any,
-        learner: Learner,
-        B: np.ndarray,
-        warm: Any,
-        tol: float,
-        each: Each = serially,
-        curved: bool = False,
+        self, grams: Any, learner: Learner, B: np.ndarray, warm: Any, tol: float, each: Each, curved: bool
     ) -> SolvedMachines:
         """Solve all machines at B (K, T), where the blocks are; each block starts from its last solutions."""
         parts = self.held.call(TaskBlock.solve, [(B[:, at], tol, curved) for at in self.positions])
         values, Q, H = (list(each_part) for each_part in zip(*parts, strict=True))
-        curvature = np.empty(0) if H[0] is None else np.concatenate(H)
-        duals = BlockDuals(np.concatenate(values, axis=1), tol)
-        return SolvedMachines(B, duals, np.concatenate(Q, axis=1), None if H[0] is None else lambda: curvature)
+        curvature = None if H[0] is None else partial(np.concatenate, H)
+        joined = np.concatenate(values, axis=1), np.concatenate(Q, axis=1)
+        return SolvedMachines(B, BlockDuals(tol), *joined, curvature)
 
     def solutions(self, B: np.ndarray, tol: float) -> tuple[SolvedMachines, KernelBank]:
         """Fetch the solutions at B (K, T) and the scaling of kernels."""
         found = self.held.call(TaskBlock.solutions, [(B[:, at], tol) for at in self.positions])
-        duals = MachineDuals(dual for own, _, _ in found for dual in own)
-        banks = [bank for _, _, bank in found]
+        duals, values, Q, banks = zip(*found, strict=True)
         scalings = tuple(scaling for bank in banks for scaling in bank.scalings)
-        clipped = any(bank.clipped for bank in banks)
-        bank = KernelBank(banks[0].names, banks[0].kernels, scalings, clipped=clipped)
-        return SolvedMachines(B, duals, np.concatenate([Q for _, Q, _ in found], axis=1)), bank
+        bank = replace(banks[0], scalings=scalings, clipped=any(bank.clipped for bank in banks))
+        joined = np.concatenate(values, axis=1), np.concatenate(Q, axis=1)
+        return SolvedMachines(B, MachineDuals(dual for own in duals for dual in own), *joined), bank
 
 
 def keeps_grams(engine: Dask, sizes: np.ndarray) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...engines.threads import Each, serially
-from ..grams.coupled import CoupledGrams, Grams
+from ..grams.coupled import CoupledGrams, Grams, shares_of
 from ..grams.operator import MANY_ROWS, Arrays, SharedOperator, in_blocks
 from ..grams.stack import SharedGrams
 from ..learners.machines import DualSolution, Machine
 from .columns import Block, BlockSolution, solve_block
-from .machines import SolvedMachines
+from .machines import Offsets, SolvedMachines
 
 # Sums of any number of targets below this size do not overflow.
 _LARGE = 1e250
@@ -91,28 +91,16 @@ class MachinePanel(Sequence):
         columns, rows = self.place(task)
         return values[:, columns][rows]
 
-    def side_by_side(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Arrays (n_t, outputs) of each task -> (n, O)."""
-        out = np.zeros_like(self.y)
-        for task, values in enumerate(arrays):
-            columns, rows = self.place(task)
-            out[rows, columns] = values
-        return out
-
     @cached_property
     def component(self) -> np.ndarray:
         """(O,) the task of each column."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
 
-    @property
-    def _is_complete(self) -> bool:
-        """Whether every row of every column has a label and a cost."""
-        return len(self.cost) == 1 and bool((self.cost > 0).all())
-
     @cached_property
     def _centred(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean targets (O,), zero without intercepts, and the targets (n, O) less these, zero without a cost."""
-        if self._is_complete and max(self.y.max(initial=0.0), -self.y.min(initial=0.0)) < _LARGE:
+        complete = len(self.cost) == 1 and bool((self.cost > 0).all())
+        if complete and max(self.y.max(initial=0.0), -self.y.min(initial=0.0)) < _LARGE:
             if not self.has_intercept:
                 return np.zeros(self.y.shape[1]), self.y
             # Twice: the mean of numbers with a large offset is itself off by its rounding.
@@ -130,31 +118,22 @@ class MachinePanel(Sequence):
             offsets += (residual / top).sum(axis=0) / count * top
         return offsets, np.where(used, self.y - offsets, 0.0)
 
-    def offsets(self) -> tuple[np.ndarray, ...]:
-        """The mean target (n_groups, outputs) of each task over rows that have a cost."""
-        parts = np.split(self._centred[0][np.newaxis], self.starts[1:-1], axis=1)
-        return tuple(parts if self.has_intercept else (part[:0] for part in parts))
+    def scales(self) -> tuple[Offsets, float, float]:
+        """The offsets of the targets, their spread and the median cost; see `MachineList.scales`."""
+        offsets, values = self._centred
+        parts, costs = np.split(offsets[np.newaxis], self.starts[1:-1], axis=1), self.cost[self.cost > 0]
+        count = len(costs) * (len(self.y) // len(self.cost))
+        top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+        # Squares of what is very large or small would overflow or vanish.
+        unit = 1.0 if 1e-100 < top < 1e100 else top or 1.0
+        total = float(np.vdot(values, values)) if unit == 1.0 else float(np.square(values / unit).sum())
+        spread = unit * float(np.sqrt(total / count)) if top > 0 else 1.0
+        median = float(np.median(costs)) if len(costs) else 1.0
+        return parts if self.has_intercept else [part[:0] for part in parts], spread, median
 
     def rescaled(self, target: int, cost: int, offsets: Any = None) -> MachinePanel:
         """Targets less their offsets, times 2^target, and costs times 2^cost."""
         return replace(self, y=self._centred[1] * 2.0**target, cost=np.ldexp(self.cost, cost))
-
-    def spread(self, offsets: Any = None) -> float:
-        """Root mean square of the targets that have a cost, less their offsets; 1 where all of them are zero."""
-        values = self._centred[1]
-        count = values.size if self._is_complete else np.broadcast_to(self.cost > 0, values.shape).sum()
-        top = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-        if top == 0:
-            return 1.0
-        if 1e-100 < top < 1e100:
-            return float(np.sqrt(np.vdot(values, values) / count))
-        # Squares would overflow or vanish.
-        return top * float(np.sqrt(np.square(values / top).sum() / count))
-
-    def typical_cost(self) -> float:
-        """Median of the costs that are not zero; 1 where there are none."""
-        costs = self.cost[self.cost > 0]
-        return float(np.median(costs)) if len(costs) else 1.0
 
     def deviation(self) -> float:
         """Half the squared targets, which are centred in standard units, times their costs."""
@@ -172,8 +151,6 @@ class MachinePanel(Sequence):
         own, factors = own_and_factors(grams)
         operator, width, curved = own.operator, self.y.shape[1], curved and not factors
         arrays = operator.arrays
-        if warm is not None and not isinstance(warm, PanelDuals):
-            warm = PanelDuals(self, arrays, [arrays.array(self.side_by_side(warm))], np.zeros((4, width)))
         assert operator.basis  # made once, before several threads ask for it
 
         def one(where: slice) -> tuple[BlockSolution, Any]:
@@ -187,14 +164,15 @@ class MachinePanel(Sequence):
         each = each if arrays.in_main_memory else serially
         size = width if factors else arrays.columns(operator.n_rows, operator.n_kernels)
         solved = in_blocks(arrays, width, size, one, each, self._copies.clear)
-        values = [[getattr(block, name) for block, _ in solved] for name in ("intercept", "lin", "quad", "primal", "Q")]
-        *columns, Q = (np.concatenate([arrays.numpy(part) for part in parts], axis=-1) for parts in values)
+        parts = [[getattr(block, name) for block, _ in solved] for name in ("intercept", "lin", "quad", "primal", "Q")]
+        intercept, *values, Q = (np.concatenate([arrays.numpy(part) for part in one], axis=-1) for one in parts)
         H = np.concatenate([part for _, part in solved]) if curved else None
         if len(self) < width:
             Q = np.add.reduceat(Q, self.starts[:-1], axis=1)
             H = None if H is None else np.add.reduceat(H, self.starts[:-1], axis=0)
-        duals = PanelDuals(self, arrays, [block.a for block, _ in solved], np.array(columns))
-        return SolvedMachines(B, duals, Q, None if H is None else lambda: H)
+        by_task = np.add.reduceat(values, self.starts[:-1], axis=1)
+        duals = PanelDuals(self, arrays, [block.a for block, _ in solved], intercept, by_task)
+        return SolvedMachines(B, duals, by_task, Q, None if H is None else lambda: H)
 
     def _block(self, operator: SharedOperator, B: np.ndarray, where: slice, factors: Sequence[np.ndarray]) -> Block:
         """Some columns at B (K, J), where the operator is. What was copied to a device once is kept there."""
@@ -211,37 +189,30 @@ class MachinePanel(Sequence):
         return Block(operator, arrays.array(b), *found, self.has_intercept, *couplings)
 
 
+@dataclass(frozen=True)
 class PanelDuals(Sequence):
-    """The solutions of the machines of a panel, in blocks of columns.
+    """The solutions of the machines of a panel; the dual variables are in blocks of columns, where `arrays` are.
 
-    Attributes
-    ----------
-    blocks : where the dual variables are.
-    intercept, lin, quad, primal : (O,).
+    `intercept` (O,) is that of each column, `values` (3, T) are lin, quad and primal of each task.
     """
 
-    def __init__(self, machines: MachinePanel, arrays: Arrays, blocks: Sequence[Any], values: np.ndarray) -> None:
-        self.machines, self.arrays, self.blocks = machines, arrays, blocks
-        self.intercept, self.lin, self.quad, self.primal = values
+    machines: MachinePanel
+    arrays: Arrays
+    blocks: Sequence[Any]
+    intercept: np.ndarray
+    values: np.ndarray
 
-    @property
-    def values(self) -> np.ndarray:
-        """(3, T) lin, quad and primal of each task."""
-        return np.add.reduceat([self.lin, self.quad, self.primal], self.machines.starts[:-1], axis=1)
+    def divided(self, s: float) -> PanelDuals:
+        """The dual variables divided by s, to start from; `values` are not those of these."""
+        return replace(self, blocks=[block / s for block in self.blocks])
 
-    @property
-    def variables(self) -> PanelDuals:
-        """Itself: the dual variables stay where they are."""
-        return self
-
-    def restored(self, target: int, dual: int, offsets: Sequence[np.ndarray]) -> PanelDuals:
+    def restored(self, target: int, dual: int, offsets: Offsets) -> PanelDuals:
         """The solutions in other units, in main memory; see `MachineDuals`."""
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
         intercept = np.ldexp(self.intercept, target)
         if self.machines.has_intercept:
             intercept += np.concatenate(offsets, axis=1)[0]
-        numbers = np.ldexp([self.lin, self.quad, self.primal], target + dual)
-        return PanelDuals(self.machines, Arrays(), blocks, np.array([intercept, *numbers]))
+        return PanelDuals(self.machines, Arrays(), blocks, intercept, np.ldexp(self.values, target + dual))
 
     @cached_property
     def a(self) -> np.ndarray:
@@ -276,9 +247,7 @@ class PanelDuals(Sequence):
                 parts[1 + j] += B[k, len(machines) + j] * ((image @ factor) @ factor.T)
         mask = np.broadcast_to(machines.cost > 0, V.shape)
         parts -= (parts * mask).sum(axis=1, keepdims=True) / np.maximum(mask.sum(axis=0), 1)
-        shares = np.einsum("pit,it->tp", parts, parts.sum(axis=0) * mask)
-        total = shares.sum(axis=1, keepdims=True)
-        return np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+        return shares_of(np.einsum("pit,it->tp", parts, parts.sum(axis=0) * mask))
 
     def __len__(self) -> int:
         return len(self.machines)
@@ -286,10 +255,8 @@ class PanelDuals(Sequence):
     def __getitem__(self, index: Any) -> Any:
         """The solution of one task."""
         m = range(len(self))[index]
-        where = self.machines.place(m)[0]
-        intercept = self.intercept[np.newaxis, where][: int(self.machines.has_intercept)]
-        values = [float(v[where].sum()) for v in (self.lin, self.quad, self.primal)]
-        return DualSolution(self.machines.task(self.a, m), intercept, *values)
+        intercept = self.intercept[np.newaxis, self.machines.place(m)[0]][: int(self.machines.has_intercept)]
+        return DualSolution(self.machines.task(self.a, m), intercept, *self.values[:, m].tolist())
 
 
 def own_and_factors(grams: Any) -> tuple[SharedGrams, Sequence[np.ndarray]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -17,7 +16,7 @@ from ..grams.row_kernels import Features, PooledKernel
 from ..learners.machines import DualSolution, Learner, Machine
 from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
 from ..penalties.relation import Penalty, Relation
-from .machines import MachineDuals, SolvedMachines, Units, as_machines
+from .machines import MachineList, SolvedMachines, Units
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,9 @@ class Evaluation:
 
     @classmethod
     def of(cls, B: np.ndarray, solved: SolvedMachines, primal: float, bound: float, R: float = 0.0) -> Evaluation:
-        """From machines that were solved at B, and what a problem makes of them."""
-        return cls(B, solved.duals, solved.Q, R, solved.lin - solved.quad, solved.upper, primal, bound)
+        """From machines that were solved at B, and bounds that a problem makes of them before rounding."""
+        loss, bound = solved.lin - solved.quad, bound - solved.rounding
+        return cls(B, solved.duals, solved.Q, R, loss, solved.upper, primal, bound)
 
     @property
     def relative_gap(self) -> float:
@@ -63,10 +63,6 @@ def relative_gap(primal: float, bound: float) -> float:
     if not math.isfinite(primal) or not math.isfinite(bound):
         return math.inf
     return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)
-
-
-# Whether an evaluation settles everything, so that its curvature need not be computed.
-Enough = Callable[[Evaluation], bool]
 
 
 class AnyProblem:
@@ -83,7 +79,7 @@ class AnyProblem:
 
     name: ClassVar[str]
     grams: Any
-    machines: Sequence[Machine]
+    machines: Any
     learner: Learner
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
@@ -98,38 +94,37 @@ class AnyProblem:
         self,
         B: np.ndarray,
         *,
-        warm: Sequence[np.ndarray] | None = None,
+        warm: Any = None,
         tol: float = 1e-3,
         each: Each = serially,
         curved: bool = False,
-        enough: Enough | None = None,
+        enough: Callable[[Evaluation], bool] | None = None,
         weights: np.ndarray | None = None,
         **arguments: Any,
     ) -> Evaluation:
-        """Solve the machines at B, to relative gap `tol`, from the dual variables `warm`; bound the optimum.
+        """Solve the machines at B, to relative gap `tol`, from the solutions `warm`; bound the optimum.
 
         `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`. Gram
         matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
         """
         weights = B if weights is None else weights
-        solved = as_machines(self.machines).solve(self.grams, self.learner, weights, warm, tol, each, curved)
+        solved = self.machines.solve(self.grams, self.learner, weights, warm, tol, each, curved)
         evaluation = self.judge(B, solved, **arguments)
         if solved.curvature is None or (enough is not None and enough(evaluation)):
             return evaluation
         return replace(evaluation, curvature=solved.curvature())
 
     def in_standard_units(self) -> tuple[Self, Units]:
-        """Return the problem rescaled to order one, and its units.
+        """Return the problem rescaled to order one, and its units; kernel weights only where a penalty is homogeneous.
 
         Raises ValueError if mu, C and the standard deviation of the targets differ by too many orders of magnitude.
         """
-        units = Units.of(self.machines, self.learner, weights=False)
-        machines, learner = units.rescale(self.machines, self.learner)
-        return self._with(machines=machines, learner=learner), units
-
-    def _with(self, **changes: Any) -> Self:
         known: Any = self
-        return replace(known, **changes)
+        homogeneous = hasattr(known, "mu") and not known.penalty.is_indicator
+        units = Units.of(self.machines, self.learner, weights=homogeneous)
+        machines, learner = units.rescale(self.machines, self.learner)
+        further = {"mu": units.mu(known.mu)} if homogeneous else {}
+        return replace(known, machines=machines, learner=learner, **further), units
 
 
 # Penalties outside this range may have underflowed or overflowed in part.
@@ -141,7 +136,7 @@ class Problem(AnyProblem):
     """Machines plus a penalty of strength mu: minimise F(B) = sum of L_m(B) over machines + (mu/2) R(B), B >= 0."""
 
     grams: Any
-    machines: Sequence[Machine]
+    machines: Any
     learner: Learner
     penalty: Penalty
     mu: float = 1.0
@@ -152,7 +147,7 @@ class Problem(AnyProblem):
         R = self.penalty.value(B)
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
-        bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu) - solved.rounding
+        bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
         return Evaluation.of(B, solved, solved.upper + cost, bound, R)
 
     def rescale(self, evaluation: Evaluation, s: float) -> Evaluation:
@@ -160,20 +155,9 @@ class Problem(AnyProblem):
 
         With a homogeneous learner, dual variables a/s on Grams s G are the same functions, and stay in their box.
         """
-        duals = MachineDuals(
-            DualSolution(d.a / s, d.intercept, d.lin / s, d.quad / s, d.primal - d.quad + d.quad / s)
-            for d in evaluation.duals
-        )
-        B = s * evaluation.B
-        return self.judge(B, SolvedMachines(B, duals, evaluation.Q / s**2))
-
-    def in_standard_units(self) -> tuple[Self, Units]:
-        """The problem rescaled to order one, and the units that lead back; an indicator's weights are left alone."""
-        if self.penalty.is_indicator:
-            return super().in_standard_units()
-        units = Units.of(self.machines, self.learner)
-        machines, learner = units.rescale(self.machines, self.learner)
-        return self._with(machines=machines, learner=learner, mu=units.mu(self.mu)), units
+        B, duals = s * evaluation.B, evaluation.duals.divided(s)
+        values = np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T
+        return self.judge(B, SolvedMachines(B, duals, values, evaluation.Q / s**2))
 
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
@@ -197,33 +181,28 @@ class MixedNormProblem(AnyProblem):
     """
 
     grams: Any
-    machines: Sequence[Machine]
+    machines: Any
     learner: Learner
     norm: MixedNorm
     name: ClassVar[str] = "mixed_norm"
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at B = gamma/lambda (K, T)."""
-        primal = solved.upper - solved.quad + self.norm.value(function_sizes(B, solved.Q))
-        bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q)) - solved.rounding
+        primal = solved.upper - solved.quad + self.norm.value(B * np.sqrt(2.0 * solved.Q))
+        bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q))
         return Evaluation.of(B, solved, primal, bound)
 
     def bounds_at(self, gamma: np.ndarray, evaluation: Evaluation) -> tuple[float, float]:
         """Lower and upper bound on the value at gamma (K,): the best lambda for this a, and this w."""
         B, Q = evaluation.B, evaluation.Q
         quad, used = float(np.vdot(B, Q)), gamma > 0
-        norms = self.norm.kernel_norms(function_sizes(B, Q))
+        norms = self.norm.kernel_norms(B * np.sqrt(2.0 * Q))
         upper = evaluation.upper - quad + 0.5 * float((norms[used] ** 2 / gamma[used]).sum())
         return evaluation.loss + quad - float(gamma @ self.norm.dual_terms(Q)), upper
 
     def relation(self, B: np.ndarray) -> Relation:
         """11'/T: all tasks share one selection of kernels."""
         return Relation.identical(B.shape[1])
-
-
-def function_sizes(B: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """|w_tk| (K, T) of the functions of machines at weights B (K, T)."""
-    return B * np.sqrt(2.0 * Q)
 
 
 @dataclass(frozen=True)
@@ -238,14 +217,14 @@ class WorstTaskProblem(AnyProblem):
     """
 
     grams: Any
-    machines: Sequence[Machine]
+    machines: Any
     learner: Learner
     name: ClassVar[str] = "worst_task"
 
     @property
     def penalty(self) -> SimplexPenalty:
         """The set that the kernel weights are chosen from."""
-        return SimplexPenalty(self.grams.n_components)
+        return SimplexPenalty()
 
     def judge(self, B: np.ndarray, solved: SolvedMachines, task_weights: np.ndarray | None = None) -> Evaluation:
         """Bound the saddle value by machines that were solved at the mix in all columns of B (K, T).
@@ -254,18 +233,16 @@ class WorstTaskProblem(AnyProblem):
         """
         T, R = self.grams.n_components, self.penalty.value(B)
         lam = np.full(T, 1.0 / T) if task_weights is None else task_weights / task_weights.sum()
-        lins, _, primals = solved.duals.values
+        lins, _, primals = solved.values
         primal = float(primals.max()) + solved.rounding + R
-        lin = float(lam @ lins)
-        bound = lin + self.penalty.bound(solved.Q * lam, B, 1.0) - solved.rounding
+        bound = float(lam @ lins) + self.penalty.bound(solved.Q * lam, B, 1.0)
         return Evaluation.of(B, solved, primal, bound, R)
 
     def solve_task(
         self, gamma: np.ndarray, t: int, warm: np.ndarray | None, tol: float
     ) -> tuple[np.ndarray, DualSolution]:
         """Q_t (K,) and the machine of task t alone, on the mix gamma (K,)."""
-        one = range(t, t + 1)
-        B = self.penalty.expand(gamma[:, np.newaxis])
+        one, B = range(t, t + 1), np.repeat(gamma[:, np.newaxis], self.grams.n_components, axis=1)
         dual = self.learner.solve(self.grams.combine(B, one)[0], self.machines[t], warm, tol)
         return self.grams.quadratic_forms([dual.a], one)[:, t], dual
 
@@ -277,27 +254,21 @@ class WorstTaskProblem(AnyProblem):
 class FeatureForm:
     """`SpectralProblem` from the side of the features: A is (r, r), and every task is a machine of its own.
 
-    Both forms stand for Gram matrices; `unpack`, `coefficients` and `task_covariance` return what a fitted model needs.
+    Both forms stand for Gram matrices, and have the machines on them; `unpack`, `coefficients` and `task_covariance`
+    return what a fitted model needs.
     """
 
     def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
-        self.features = features
-        self.machines = machines
+        self.features, self.machines, self.n_machines = features, MachineList(machines), len(machines)
         self.Phi = [np.ascontiguousarray(features.Phi[kept]) for kept in rows]
         self.n_kernels = self.n_components = features.Phi.shape[1]
-        self.n_machines = len(machines)
-
-    def with_machines(self, machines: Sequence[Machine]) -> FeatureForm:
-        """The same form with other targets and costs, given in the shape of `machines`."""
-        other = copy(self)
-        other.machines = machines
-        return other
 
     def batches(self) -> Iterator[range]:
         yield range(self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
-        return each(lambda t: _symmetric_product(self.Phi[t], B), machines)
+        grams = each(lambda t: self.Phi[t] @ B @ self.Phi[t].T, machines)
+        return [0.5 * (gram + gram.T) for gram in grams]  # exactly symmetric
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         V = self._directions(a)
@@ -328,21 +299,19 @@ class GramForm:
     """
 
     def __init__(self, gram: np.ndarray, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
-        widths = [machine.y.shape[1] for machine in machines]
-        self.shapes = [machine.y.shape for machine in machines]
+        self.shapes, self.n_rows, self.n_machines = [machine.y.shape for machine in machines], len(gram), 1
+        widths = [m for _, m in self.shapes]
         sizes = np.repeat([len(kept) for kept in rows], widths)
-        self.n_rows = len(gram)
         self.position = np.concatenate([np.tile(kept, m) for kept, m in zip(rows, widths, strict=True)])
         self.output = np.repeat(np.arange(len(sizes)), sizes)
         self.gram = gram[np.ix_(self.position, self.position)]
-        self.machines: Sequence[Machine] = [_join(machines, self.output)]
+        y, C = (
+            np.concatenate([part.T.ravel() for part in parts])[:, np.newaxis]
+            for parts in ([machine.y for machine in machines], [machine.C for machine in machines])
+        )
+        n_groups = sum(machine.n_groups * m for machine, m in zip(machines, widths, strict=True))
+        self.machines = MachineList([Machine(y, C, self.output, n_groups)])
         self.n_kernels = self.n_components = len(sizes)
-        self.n_machines = 1
-
-    def with_machines(self, machines: Sequence[Machine]) -> GramForm:
-        other = copy(self)
-        other.machines = machines
-        return other
 
     def batches(self) -> Iterator[range]:
         yield range(1)
@@ -387,29 +356,10 @@ def spectral_form(
     return GramForm(pool.gram(), positions, machines)
 
 
-def _join(machines: Sequence[Machine], output: np.ndarray) -> Machine:
-    """One machine of all outputs, an intercept for each."""
-    return Machine(
-        y=np.concatenate([machine.y.T.ravel() for machine in machines])[:, np.newaxis],
-        C=np.concatenate([machine.C.T.ravel() for machine in machines])[:, np.newaxis],
-        groups=output,
-        n_groups=sum(machine.n_groups * machine.y.shape[1] for machine in machines),
-    )
-
-
-def _symmetric_product(Phi: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """Phi A Phi' (n, n), exactly symmetric."""
-    gram = Phi @ A @ Phi.T
-    gram += gram.T
-    gram *= 0.5
-    return gram
-
-
 # All outputs are one machine, and solvers take many steps to the best D. What is left open of a machine would grow with
 # every one of them, and a row of weight two would come out as another fit than the row twice. So machines of so many
 # rows at most are solved to this relative gap.
-_FEW_ROWS = 200
-_EXACT = 1e-12
+_FEW_ROWS, _EXACT = 200, 1e-12
 
 
 @dataclass(frozen=True)
@@ -426,40 +376,23 @@ class SpectralProblem(AnyProblem):
     With V = (sum over rows i of task t of a_i phi(x_i))_t, W = A V (or V A), and Q is half of VV' (or V'V).
     """
 
-    form: SpectralForm
+    grams: SpectralForm
+    machines: Any
     learner: Learner
     norm: SpectralNorm
     name: ClassVar[str] = "spectral"
 
-    @property
-    def grams(self) -> SpectralForm:
-        return self.form
-
-    @property
-    def machines(self) -> Sequence[Machine]:  # type: ignore[override]
-        return self.form.machines
-
     def evaluate(self, B: np.ndarray, *, tol: float = 1e-3, **options: Any) -> Evaluation:
         """Solve every machine at the covariance B = D (r, r) of trace one; small machines exactly."""
         tol = _EXACT if max(len(machine.y) for machine in self.machines) <= _FEW_ROWS else tol
-        return super().evaluate(B, tol=tol, weights=self.machine_weights(B), **options)
+        return super().evaluate(B, tol=tol, weights=self.norm.metric(B), **options)
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at the metric of B = D (r, r)."""
         # The norms of machines are tr(W' inv(A) W); a trace above one, even by rounding, must be penalised.
         excess = max(float(np.trace(B)) - 1.0, 0.0)
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
-        return Evaluation.of(B, solved, solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding)
-
-    def machine_weights(self, B: np.ndarray) -> np.ndarray:
-        """The metric A (r, r) of the covariance B = D, which the forms' functions are made with."""
-        return self.norm.metric(B)
-
-    def in_standard_units(self) -> tuple[Self, Units]:
-        """The problem with targets of order one, and the units that lead back: units of the form's own machines."""
-        units = Units.of(self.machines, self.learner, weights=False)
-        machines, learner = units.rescale(self.machines, self.learner)
-        return replace(self, form=self.form.with_machines(machines), learner=learner), units
+        return Evaluation.of(B, solved, solved.upper + excess * solved.quad, solved.lin - conjugate)
 
     def relation(self, B: np.ndarray) -> Relation:
         """D itself."""

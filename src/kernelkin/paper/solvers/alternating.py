@@ -177,7 +177,7 @@ class Alternating(Solver):
     name: ClassVar[str] = "alternating"
     role: ClassVar[str] = "alternating"
     problems: ClassVar[tuple[type, ...]] = (Problem,)
-    penalties: ClassVar[tuple[type, ...] | None] = (RelationPenalty,)
+    penalties: ClassVar[tuple[type, ...]] = (RelationPenalty,)
     stops_at_gap: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

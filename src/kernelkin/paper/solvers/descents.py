@@ -170,7 +170,7 @@ class StochasticApproximation(Solver):
                     lam.move(climb)
                 Q[:, t], values[t], warm[t] = q, dual.dual, dual.a
             passes += 1
-            B, due = problem.penalty.expand(gamma.mean[:, np.newaxis]), passes & (passes - 1) == 0
+            B, due = np.repeat(gamma.mean[:, np.newaxis], T, axis=1), passes & (passes - 1) == 0
             yield Point(B, arguments={"task_weights": lam.mean}, iterations=passes, is_due=due)
 
 
@@ -190,13 +190,13 @@ def gradient_estimates(
 
 def even_covariance(problem: SpectralProblem) -> np.ndarray:
     """The identity, of trace one."""
-    size = problem.form.n_components
+    size = problem.grams.n_components
     return np.eye(size) / size
 
 
 def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
     """The best D for the functions of an evaluation: (WW')^(1/2) / tr."""
-    A = problem.machine_weights(evaluation.B)
+    A = problem.norm.metric(evaluation.B)
     return unit_root(A @ evaluation.Q @ A)
 
 

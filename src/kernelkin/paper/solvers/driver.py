@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Status(Enum):
 UNFINISHED = (Status.MAX_ITER, Status.STALLED, Status.STOPPED)
 
 
+@dataclass
 class Certificate:
     """The best bounds of a run so far, and the accuracy of the machines in the next evaluation.
 
@@ -42,13 +43,11 @@ class Certificate:
     primal, bound, relative_gap : the lowest objective and the highest lower bound so far, and their distance.
     """
 
-    def __init__(self, tol: float) -> None:
-        self.tol, self.accuracy = tol, 1e-2
-        self.primal, self.bound, self.relative_gap = np.inf, -np.inf, np.inf
-
-    def closes(self, evaluation: Evaluation) -> bool:
-        """Return True if the gap is closed with this evaluation."""
-        return relative_gap(min(self.primal, evaluation.primal), max(self.bound, evaluation.bound)) <= self.tol
+    tol: float
+    accuracy: float = 1e-2
+    primal: float = np.inf
+    bound: float = -np.inf
+    relative_gap: float = np.inf
 
     def add(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
@@ -63,8 +62,7 @@ class Certificate:
         return self.accuracy >= 1e-12
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """A point at which a solver requests an evaluation, with options.
 
     Attributes
@@ -80,7 +78,7 @@ class Point:
     B: np.ndarray
     curved: bool = False
     own_penalty: float | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = MappingProxyType({})
     iterations: int | None = None
     is_due: bool = True
 
@@ -96,8 +94,7 @@ class Solver:
     ----------
     name : its key in `SOLVERS`.
     role : the name under which `find_solver` finds it for the problems it solves.
-    problems : the classes of problems that it solves.
-    penalties : the classes of penalties that it needs; None for any.
+    problems, penalties : the classes of problems that it solves, and those of penalties that it needs.
     indicators : whether it is for penalties that are indicators; None for both kinds.
     stops_at_gap : whether the driver ends the run once the gap is closed.
     """
@@ -105,7 +102,7 @@ class Solver:
     name: ClassVar[str]
     role: ClassVar[str]
     problems: ClassVar[tuple[type, ...]]
-    penalties: ClassVar[tuple[type, ...] | None] = None
+    penalties: ClassVar[tuple[type, ...]] = (object,)
     indicators: ClassVar[bool | None] = None
     stops_at_gap: ClassVar[bool] = True
 
@@ -120,14 +117,9 @@ class Solver:
     @classmethod
     def can_solve(cls, problem: AnyProblem) -> bool:
         """Return True if this solver supports the problem."""
-        if not isinstance(problem, cls.problems):
-            return False
         penalty = getattr(problem, "penalty", None)
-        if penalty is None:
-            return True
-        if cls.penalties is not None and not isinstance(penalty, cls.penalties):
-            return False
-        return cls.indicators is None or cls.indicators == penalty.is_indicator
+        fits = isinstance(problem, cls.problems) and isinstance(penalty, cls.penalties)
+        return fits and cls.indicators in (None, getattr(penalty, "is_indicator", None))
 
 
 class OneEvaluation(Solver):
@@ -136,7 +128,7 @@ class OneEvaluation(Solver):
     name: ClassVar[str] = "one_evaluation"
     role: ClassVar[str] = "joint"
     problems: ClassVar[tuple[type, ...]] = (Problem,)
-    penalties: ClassVar[tuple[type, ...] | None] = (FixedWeights,)
+    penalties: ClassVar[tuple[type, ...]] = (FixedWeights,)
 
     def run(self, problem: Any, start: np.ndarray | None, certificate: Certificate) -> Run:
         """The given weights; there is no other start."""
@@ -173,20 +165,16 @@ def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
 class Iterate:
     """What a callback receives after each evaluation.
 
-    Its property `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
-
-    Parameters
+    Attributes
     ----------
     iteration : int
         From 1 on.
     B : array of shape (K, J)
-        The kernel weights.
+        The kernel weights; `kernel_weights` (J, K) is what an estimator's `init` takes to continue from here.
     objective : float
         The solver's own objective at these weights.
-    primal, bound : float
-        The lowest objective and the highest lower bound found so far.
-    relative_gap : float
-        Their distance, relative to `primal`.
+    primal, bound, relative_gap : float
+        The lowest objective and the highest lower bound found so far, and their distance relative to `primal`.
     effective_rank : float
         Exponential of the entropy of the normalised singular values of B.
     seconds : float
@@ -229,21 +217,16 @@ class Solution(Evaluation):
     ----------
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
-    relation_of : the problem's relationship of components at given weights.
+    relation : relationship of the components, in factors.
     """
 
     status: Status
     history: dict[str, np.ndarray]
-    relation_of: Callable[[np.ndarray], Relation] = field(repr=False)
+    relation: Relation = field(repr=False)
 
     @property
     def gap(self) -> float:
         return max(self.primal - self.bound, 0.0)
-
-    @cached_property
-    def relation(self) -> Relation:
-        """Relationship of the components, in factors."""
-        return self.relation_of(self.B)
 
 
 # Squares of what is nearly zero may underflow, whatever a program has asked NumPy to do about that.
@@ -253,7 +236,7 @@ def solve(
     solver: Solver | str | None = None,
     *,
     start: np.ndarray | None = None,
-    warm: Sequence[np.ndarray] | None = None,
+    warm: Any = None,
     tol: float = 1e-3,
     max_iter: int = 100,
     each: Each = serially,
@@ -261,7 +244,7 @@ def solve(
     callback: Callback | None = None,
     units: Units | None = None,
 ) -> Solution:
-    """Minimise a problem until its relative duality gap is `tol`.
+    """Minimise a problem until its relative duality gap is `tol`, and return the best evaluation with the bounds.
 
     Parameters
     ----------
@@ -270,9 +253,8 @@ def solve(
         By default the first of `SOLVERS` that can solve the problem.
     start : array (K, J), optional
         Where to begin, in the units of the problem.
-    warm : dual variables (n_m, outputs) of each machine, optional
-        Where the machines begin, in the units of the problem.
-    tol : float
+    warm : solutions of machines, optional
+        Where the machines begin: the `duals` of an evaluation.
     max_iter : int
         Iterations of the solver; for most, one is an evaluation of all machines.
     each : how to run the loop over machines
@@ -282,10 +264,6 @@ def solve(
         Called with an `Iterate` after each evaluation; where it returns True, the solver stops.
     units : Units, optional
         Of a problem in standard units: the solution, the history and what is shown are in the user's units.
-
-    Returns
-    -------
-    Solution
     """
     solver, began = find_solver(solver, problem), time.perf_counter()
     certificate, iterates = Certificate(tol), list[Iterate]()
@@ -301,10 +279,14 @@ def solve(
                 tol=certificate.accuracy,
                 each=each,
                 curved=point.curved,
-                enough=certificate.closes if solver.stops_at_gap else None,
+                # Where the gap is closed the curvature need not be computed.
+                enough=lambda e: (
+                    solver.stops_at_gap
+                    and relative_gap(min(certificate.primal, e.primal), max(certificate.bound, e.bound)) <= tol
+                ),
                 **point.arguments,
             )
-            warm = evaluation.duals.variables
+            warm = evaluation.duals
             best = evaluation if best is None or evaluation.primal < best.primal else best
             certificate.add(evaluation)
             own = point.own_penalty
@@ -331,19 +313,18 @@ def solve(
             status = end.value
             break
     assert best is not None, "a solver must evaluate at least one point"
-    values = {name.name: getattr(best, name.name) for name in fields(best)}
     solution = Solution(
-        **values | {"bound": certificate.bound, "curvature": None},
+        **vars(best) | {"bound": certificate.bound, "curvature": None},
         status=Status.CONVERGED if certificate.relative_gap <= tol else status,
         history={name: np.array([getattr(iterate, name) for iterate in iterates]) for name in COLUMNS},
-        relation_of=problem.relation,
+        relation=problem.relation(best.B),
     )
     return solution if units is None else units.restore(solution)
 
 
 def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Units | None) -> bool:
     """Print an iterate in the user's units and call the callback; return True if it requests to stop."""
-    shown = replace(iterate, B=iterate.B.copy()) if units is None else units.restore_iterate(iterate)
+    shown = replace(iterate, B=iterate.B.copy()) if units is None else units.restore(iterate)
     if verbose:
         print(
             f"[kernelkin] {shown.iteration:4d}  objective {shown.primal:<12.6g} bound {shown.bound:<12.6g} "
@@ -407,7 +388,7 @@ class Path:
                 last = self._past[-1][1]
                 if np.vdot(last.B, last.Q) > 0:
                     scale = suitable_scale(mu, last, decay=decay)
-                    start, warm = last.B * scale, [dual.a / (1.0 + decay * (scale - 1.0)) for dual in last.duals]
+                    start, warm = last.B * scale, last.duals.divided(1.0 + decay * (scale - 1.0))
             solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
         self._past = [*self._past[-1:], (mu, solution)]
         return solution if self.units is None else self.units.restore(solution)
@@ -432,6 +413,5 @@ class Path:
         known = problem.rescale(last, scale)
         if known.relative_gap > self.options["tol"]:
             return None
-        nothing = {name: np.array([]) for name in COLUMNS}
-        values = {name.name: getattr(known, name.name) for name in fields(known)}
-        return Solution(**values, status=Status.CONVERGED, history=nothing, relation_of=problem.relation)
+        nothing, relation = {name: np.array([]) for name in COLUMNS}, problem.relation(known.B)
+        return Solution(**vars(known), status=Status.CONVERGED, history=nothing, relation=relation)

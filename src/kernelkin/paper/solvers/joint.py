@@ -9,6 +9,7 @@ original problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from ...decompositions import pseudo_inverse, svd
 from ..penalties.relation import Penalty
-from ..problems.machines import as_machines
 from ..problems.problem import Evaluation, Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
@@ -56,14 +56,11 @@ class Joint(Solver):
 
     def run(self, problem: Problem, start: np.ndarray | None, certificate: Certificate) -> Run:
         """From given weights, or equal ones at a scale that suits mu, through the stages of the penalty."""
-        penalty = problem.penalty
-        if start is None:
-            start = np.ones((problem.grams.n_kernels, problem.grams.n_components))
-            # Some penalties leave some weights no choice but zero.
-            start = penalty.expand(penalty.free(start))
-            spread = as_machines(problem.machines).deviation()
-            start *= max(np.sqrt(_SHARE * spread / (problem.mu * penalty.value(start))), TINY)
-        B = start
+        penalty, B = problem.penalty, start
+        if B is None:
+            B = np.ones((problem.grams.n_kernels, problem.grams.n_components))
+            spread = problem.machines.deviation()
+            B *= max(np.sqrt(_SHARE * spread / (problem.mu * penalty.value(B))), TINY)
         for _ in range(_ROUNDS):
             evaluation = yield Point(B, curved=True)
             scale = suitable_scale(problem.mu, evaluation)
@@ -71,31 +68,46 @@ class Joint(Solver):
                 break
             B = scale * evaluation.B
         first, *rungs = penalty.ladder()
-        stages = [(Stage, first), *([(RankOneStage, penalty)] if penalty.collapses else [])]
+        stages = [(first, False), *([(penalty, True)] if penalty.collapses else []), *((rung, False) for rung in rungs)]
         past: list[Evaluation] = []
-        for make, rung in [*stages, *((Stage, rung) for rung in rungs)]:
-            evaluation = yield from make(problem, rung, evaluation.B).run(evaluation, certificate, past)
+        for rung, rank_one in stages:
+            stage = Stage(problem, rung, *variables(rung, evaluation.B, rank_one), 1e-3 if rank_one else 0.0)
+            if rank_one:
+                evaluation = yield stage.point(stage.x)
+            evaluation = yield from stage.run(evaluation, certificate, past)
         return Status.STALLED
 
 
+def variables(penalty: Penalty, B: np.ndarray, rank_one: bool) -> tuple[np.ndarray, Callable, Callable]:
+    """The variables x >= 0 (n,) at B (K, J), B as a function of x, and gradients in x of x and gradients in B.
+
+    Where the optimum has rank one, the penalty is smooth along `B = u v'`, and only there.
+    """
+    K, J = B.shape
+    if rank_one:
+        U, s, Vt = svd(B)
+        # Of a matrix without negative entries they have none either, but for their sign.
+        x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
+        return x, lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
+    if penalty.shared:
+        return B.max(axis=1), lambda x: np.repeat(x[:, np.newaxis], J, axis=1), lambda x, G: G.sum(axis=1)
+    return B.ravel(), lambda x: x.reshape(K, J), lambda x, G: G.ravel()
+
+
+@dataclass
 class Stage:
-    """Minimise a problem from B with a penalty that may be smoother than its own, over its free variables."""
+    """Minimise a problem with a penalty that may be smoother than its own; see `variables`.
 
-    # What a step must promise, as a share of tol times the value.
-    least_gain: ClassVar[float] = 0.0
+    A step must promise `least_gain`, as a share of tol times the value.
+    """
 
-    def __init__(self, problem: Problem, penalty: Penalty, B: np.ndarray) -> None:
-        self.problem, self.penalty, self.bound = problem, penalty, -np.inf
-        free = penalty.free(B)
-        self.x, self.shape = free.ravel(), free.shape
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        """B (K, J) of the stage's variables x (n,) >= 0."""
-        return self.penalty.expand(x.reshape(self.shape))
-
-    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        """Gradient in x of a gradient G (K, J) in B."""
-        return self.penalty.pull(G).ravel()
+    problem: Problem
+    penalty: Penalty
+    x: np.ndarray
+    weights: Callable[[np.ndarray], np.ndarray]
+    pull: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    least_gain: float
+    bound: float = -np.inf
 
     def run(
         self, evaluation: Evaluation, certificate: Certificate, past: list[Evaluation]
@@ -124,7 +136,7 @@ class Stage:
                 if again and not certificate.sharpen():
                     return here
                 trial = x if again else x + length * (target - x)
-                evaluation = yield self._point(trial)
+                evaluation = yield self.point(trial)
                 reached, is_done = self._judge(evaluation, certificate)
                 if is_done:
                     return evaluation
@@ -134,7 +146,7 @@ class Stage:
                 # Where the parabola through both values is least, if it falls as predicted at first.
                 length *= float(np.clip(0.5 * length * gain / (reached - value + length * gain), 0.1, 0.5))
 
-    def _point(self, x: np.ndarray) -> Point:
+    def point(self, x: np.ndarray) -> Point:
         B = self.weights(x)
         own = None if self.penalty is self.problem.penalty else self.penalty.cost(B, self.problem.mu)
         return Point(B, curved=True, own_penalty=own)
@@ -149,46 +161,20 @@ class Stage:
         self.bound = max(self.bound, lin + self.penalty.bound(evaluation.Q, evaluation.B, mu))
         return value, value - self.bound <= 0.3 * certificate.relative_gap * abs(evaluation.primal)
 
-    def _minimise(self, model: Model, start: np.ndarray, value: float) -> tuple[np.ndarray, float]:
+    def _minimise(self, model: Function, start: np.ndarray, value: float) -> tuple[np.ndarray, float]:
         """Where the model plus penalty is least, from x = start, and how much it falls to there."""
         mu, unit, worth = self.problem.mu, float(np.abs(start).mean()) or 1.0, max(abs(value), TINY)
 
         def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
             x = unit * scaled
             B = self.weights(x)
-            value, gradient = model.value_and_gradient(B)
+            value, gradient = model(B)
             R, slope = self.penalty.value_and_gradient(B)
             pulled = self.pull(x, gradient + mu * slope)
             return (value + 0.5 * mu * R) / worth, unit * pulled / worth
 
         found, fall = minimise_bounded(function, start / unit, _FORCING)
         return unit * found, worth * fall
-
-
-class RankOneStage(Stage):
-    """The same along B = u v': where the optimum has rank one, the penalty is smooth along such B, and only there."""
-
-    least_gain: ClassVar[float] = 1e-3
-
-    def __init__(self, problem: Problem, penalty: Penalty, B: np.ndarray) -> None:
-        super().__init__(problem, penalty, B)
-        U, s, Vt = svd(B)
-        # Of a matrix without negative entries they have none either, but for their sign.
-        self.x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
-
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        K = self.problem.grams.n_kernels
-        return np.outer(x[:K], x[K:])
-
-    def pull(self, x: np.ndarray, G: np.ndarray) -> np.ndarray:
-        return np.concatenate([G @ x[len(G) :], x[: len(G)] @ G])
-
-    def run(
-        self, evaluation: Evaluation, certificate: Certificate, past: list[Evaluation]
-    ) -> Generator[Point, Evaluation, Evaluation]:
-        """As a stage, from the weights of rank one that are nearest to those of the evaluation."""
-        evaluation = yield self._point(self.x)
-        return (yield from super().run(evaluation, certificate, past))
 
 
 # How far the denominator may fall as weights go to zero.
@@ -200,64 +186,52 @@ _MEMORY = 20
 _FLAT = 1e-10
 
 
-class Model:
-    """The machines' values near one evaluation; `hessian` maps D (K, J) to H D (K, J).
+def model_at(past: Sequence[Evaluation]) -> Function:
+    """A model of the machines' values near the last evaluation: B (K, J) -> value and gradient (K, J).
 
-    `axis` is 0 if H has a block for each component, and None if it is one block.
+    Its Hessian is that of the machines, a block for each component, or from secants where they have none, one block.
     """
+    last, H = past[-1], past[-1].curvature
+    axis = None if H is None else 0
+    product = secant_hessian(past) if H is None else None
+    # D (K, J) -> H D (K, J)
+    hessian = (lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T) if product is None else product
+    steep = np.square(last.Q).sum(axis=axis)
+    unit = last.Q / np.sqrt(np.maximum(steep, TINY))  # not Q itself: its fourth power would overflow
+    fitted = (unit * hessian(unit)).sum(axis=axis) / np.maximum(2.0 * steep, TINY)
+    c = last.Q * np.minimum(fitted, _FALL / np.maximum((last.Q * last.B).sum(axis=axis), _FALL * TINY))
 
-    def __init__(
-        self, evaluation: Evaluation, hessian: Callable[[np.ndarray], np.ndarray], axis: int | None = 0
-    ) -> None:
-        self.B, self.Q, self.loss = evaluation.B, evaluation.Q, evaluation.loss
-        self.hessian, self.axis = hessian, axis
-        steep = np.square(self.Q).sum(axis=axis)
-        unit = self.Q / np.sqrt(np.maximum(steep, TINY))  # not Q itself: its fourth power would overflow
-        fitted = (unit * hessian(unit)).sum(axis=axis) / np.maximum(2.0 * steep, TINY)
-        self.c = self.Q * np.minimum(fitted, _FALL / np.maximum((self.Q * self.B).sum(axis=axis), _FALL * TINY))
+    def model(B: np.ndarray) -> tuple[float, np.ndarray]:
+        D = B - last.B
+        HD = hessian(D)
+        below = 1.0 + (c * D).sum(axis=axis)
+        curved = 0.5 * (HD * D).sum(axis=axis) / below
+        value = last.loss - float(np.vdot(last.Q, D)) + float(curved.sum())
+        return value, HD / below - last.Q - c * (curved / below)
 
-    def value_and_gradient(self, B: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value, and gradient (K, J), at B (K, J)."""
-        D = B - self.B
-        HD = self.hessian(D)
-        below = 1.0 + (self.c * D).sum(axis=self.axis)
-        curved = 0.5 * (HD * D).sum(axis=self.axis) / below
-        value = self.loss - float(np.vdot(self.Q, D)) + float(curved.sum())
-        return value, HD / below - self.Q - self.c * (curved / below)
+    return model
 
 
-def model_at(past: Sequence[Evaluation]) -> Model:
-    """The model of the last evaluation: by the machines' own Hessians, or by secants where there are none."""
+def secant_hessian(past: Sequence[Evaluation]) -> Callable[[np.ndarray], np.ndarray]:
+    """D (K, J) -> H D (K, J), the BFGS matrix of the steps between evaluations and the changes of the gradient.
+
+    Pairs without positive curvature are left out; if no pair is left, H is a multiple of the identity.
+    """
     last = past[-1]
-    if last.curvature is not None:
-        H = last.curvature
-        return Model(last, lambda D: (H @ D.T[:, :, np.newaxis])[:, :, 0].T)
-    steps = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)]).reshape(-1, last.B.size)
-    changes = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)]).reshape(-1, last.B.size)
-    product = secant_hessian(steps, changes)
-    if product is None:
-        scale = 2.0 * float(np.vdot(last.Q, last.B)) / max(float(np.vdot(last.B, last.B)), TINY)
-        return Model(last, lambda D: scale * D, axis=None)
-    return Model(last, lambda D: product(D.ravel()).reshape(D.shape), axis=None)
-
-
-def secant_hessian(S: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
-    """v (n,) -> H v (n,), the BFGS matrix of steps S (m, n) and changes Y (m, n) of the gradient along them.
-
-    Pairs without positive curvature are left out; returns None if no pair is left.
-    """
+    S = np.array([(b.B - a.B).ravel() for a, b in pairwise(past)]).reshape(-1, last.B.size)
+    Y = np.array([(a.Q - b.Q).ravel() for a, b in pairwise(past)]).reshape(-1, last.B.size)
     sizes = np.sqrt(np.einsum("in,in->i", S, S)) * np.sqrt(np.einsum("in,in->i", Y, Y))
     kept = np.einsum("in,in->i", S, Y) > _FLAT * sizes
     S, Y = S[kept], Y[kept]
     if not len(S):
-        return None
+        scale = 2.0 * float(np.vdot(last.Q, last.B)) / max(float(np.vdot(last.B, last.B)), TINY)
+        return lambda D: scale * D
     SY = S @ Y.T
     scale = float(Y[-1] @ Y[-1]) / SY[-1, -1]
     W = np.vstack([scale * S, Y])
     lower = np.tril(SY, -1)
-    middle = np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]])
-    inverse = pseudo_inverse(middle)
-    return lambda v: scale * v - W.T @ (inverse @ (W @ v))
+    inverse = pseudo_inverse(np.block([[scale * (S @ S.T), lower], [lower.T, -np.diag(np.diag(SY))]]))
+    return lambda D: scale * D - (W.T @ (inverse @ (W @ D.ravel()))).reshape(D.shape)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

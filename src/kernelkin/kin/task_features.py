@@ -10,14 +10,12 @@ import numpy as np
 
 from ..data.arrays import as_array, as_table, listing, missing
 from ..data.checks import check_labels
-from ..decompositions import eigvalsh, inverse
+from ..decompositions import eigvalsh
 
 # Default name of features.
 FEATURES = "features"
 # Widths of the Gaussian kernels on features, relative to the median distance of the training tasks.
 FEATURE_WIDTHS = (0.5, 1.0)
-# Ridge penalties for predicting the intercept of a new task, relative to a kernel of unit diagonal.
-_RIDGES = np.logspace(-2, 2, 9)
 _FORMS = (
     "a DataFrame with the tasks as index, a dict from task to features, an array with a row for each task in order, a "
     "pair (tasks, kernel matrix), or a dict from names to these"
@@ -27,7 +25,7 @@ _FORMS = (
 @dataclass(frozen=True)
 class FeatureKernel:
     """Values (P, T) of a kernel with unit diagonal between the P tasks `labels` that have features and the training
-    tasks; `name` is the name of the coupling."""
+    tasks."""
 
     name: str
     labels: np.ndarray
@@ -100,24 +98,6 @@ def plain_task_features(task_features: Any) -> Any:
     if isinstance(task_features, Mapping):
         return {name: plain_task_features(value) for name, value in task_features.items()}
     return next(iter(_read_frame(FEATURES, task_features).values())) if _is_frame(task_features) else task_features
-
-
-def level_weights(known: np.ndarray, new: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return weights (q, T) that predict the intercepts of new tasks from those of training tasks, `levels` (T, m).
-
-    It uses kernel ridge regression around the mean, on kernel values `known` (T, T) among the training tasks and `new`
-    (q, T). The ridge penalty, or the mean alone, is chosen by the leave-one-out error over tasks.
-    """
-    T, mean = len(known), levels.mean(axis=0)
-    centred = levels - mean
-    # Baseline: predict a left-out task by the mean of the others.
-    best, error = np.zeros((len(new), T)), float(np.sum((centred * T / max(T - 1, 1)) ** 2))
-    for ridge in _RIDGES:
-        inverted = inverse(known + ridge * np.eye(T))
-        left_out = float(np.sum((inverted @ centred / np.diag(inverted)[:, np.newaxis]) ** 2))
-        if left_out < error:
-            best, error = new @ inverted, left_out
-    return (1.0 - best.sum(axis=1, keepdims=True)) / T + best
 
 
 def _positions(name: str, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:

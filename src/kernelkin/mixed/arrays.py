@@ -1,0 +1,117 @@
+"""Array operations whose names differ between NumPy and torch. The library is inferred from the arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+from scipy.sparse import csr_array
+
+from ..decompositions import cholesky as robust_cholesky
+
+# Arrays of NumPy in main memory, or tensors of torch on a device.
+Array = Any
+
+
+def library(x: Array) -> Any:
+    """Return the module, NumPy or torch, that an array belongs to."""
+    if isinstance(x, np.ndarray):
+        return np
+    import torch
+
+    return torch
+
+
+def like(values: Array, x: Array) -> Array:
+    """Return values in the library, and on the device, of an array x."""
+    if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray):
+        return values
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(values), device=x.device)
+
+
+def on_device(values: np.ndarray | None, device: str | None) -> Array:
+    """Return values as a tensor on a device of torch; without a device, as they are."""
+    if device is None or values is None:
+        return values
+    import torch
+
+    return torch.as_tensor(np.ascontiguousarray(values), device=device)
+
+
+def to_numpy(values: Array) -> Array:
+    """Return an array of NumPy; what is no tensor is returned as it is."""
+    return values.cpu().numpy() if hasattr(values, "cpu") else values
+
+
+def to_float(condition: Array) -> Array:
+    """Return 1.0 where a condition holds, else 0.0."""
+    return library(condition).asarray(condition, dtype=library(condition).float64)
+
+
+def zeros(shape: tuple[int, ...], x: Array) -> Array:
+    """Return zeros in the library, and on the device, of an array x."""
+    return np.zeros(shape) if isinstance(x, np.ndarray) else x.new_zeros(shape, dtype=library(x).float64)
+
+
+def swap(x: Array) -> Array:
+    """Return the transposes (..., m, n) of matrices (..., n, m)."""
+    return x.swapaxes(-1, -2)
+
+
+def diagonals(x: Array) -> Array:
+    """Return the diagonals (..., n) of matrices (..., n, n), to be read or written."""
+    return np.einsum("...ii->...i", x) if isinstance(x, np.ndarray) else x.diagonal(dim1=-2, dim2=-1)
+
+
+def cholesky(S: Array) -> Array:
+    """Return the lower factor (n, n) of a positive definite matrix."""
+    if isinstance(S, np.ndarray):
+        return robust_cholesky(S)
+    L, info = library(S).linalg.cholesky_ex(S)
+    return like(robust_cholesky(to_numpy(S)), S) if int(info) else L
+
+
+def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
+    """Return inv(L) B, or inv(L') B, of a lower triangular L (n, n)."""
+    if isinstance(L, np.ndarray):
+        return scipy.linalg.solve_triangular(L, B, lower=True, trans="T" if transposed else "N", check_finite=False)
+    return library(L).linalg.solve_triangular(L.T if transposed else L, B, upper=transposed)
+
+
+def invert(V: Array) -> tuple[Array, float]:
+    """Return the inverses of positive definite matrices (b, n, n), and the sum of their log determinants."""
+    if V.shape[1] == 1:
+        return 1.0 / V, float(library(V).log(V).sum())
+    if not isinstance(V, np.ndarray):
+        import torch
+
+        L, info = torch.linalg.cholesky_ex(V)
+        if int(info.max()):
+            raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
+        return torch.cholesky_inverse(L), 2.0 * float(diagonals(L).log().sum())
+    if V.shape[1] < 40:
+        L = np.linalg.cholesky(V)
+        return np.linalg.inv(V), 2.0 * float(np.log(diagonals(L)).sum())
+    found, log_det = np.empty_like(V), 0.0
+    for i in range(len(V)):
+        # V is symmetric, so its transpose, which LAPACK takes without a copy, equals V.
+        L, info = lapack.dpotrf(V[i].T, lower=1, clean=0, overwrite_a=0)
+        if info:
+            raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
+        log_det += 2.0 * float(np.log(np.diag(L)).sum())
+        inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
+        lower = np.tril(inverse)
+        found[i] = lower + np.tril(inverse, -1).T
+    return found, log_det
+
+
+def add_rows(index: Array, values: Array, size: int) -> Array:
+    """Return the sums (size, f) of the rows of values (n, f) that have the same index (n,)."""
+    if not isinstance(values, np.ndarray):
+        return values.new_zeros(size, values.shape[1]).index_add_(0, index, values)
+    picks = csr_array((np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), size))
+    return picks.T @ values

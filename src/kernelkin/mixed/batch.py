@@ -1,0 +1,360 @@
+"""A batch of blocks of similar size: everything that is computed block by block.
+
+Batches live where they are evaluated: in this process, on a device, or on a worker of a cluster. Calls carry the
+parameters, and what a batch keeps is a cache only: a batch that is lost with its worker is sent and computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .arrays import Array, add_rows, diagonals, invert, library, like, on_device, swap, zeros
+from .rows import Pairs, Rows
+from .terms import JITTER, Term
+
+Parameters = dict[str, dict[str, np.ndarray]]
+
+
+class Call(NamedTuple):
+    """The parameters of a call; `prior` and `solved` are names, under which a batch may keep what it computed."""
+
+    p: Parameters
+    prior: str
+    solved: str
+
+
+class Features(NamedTuple):
+    """The features of rows: dense ones, and sparse ones of which few are not zero in each row.
+
+    Attributes
+    ----------
+    dense : (b, n, f).
+    index, value : (b, n, k) numbers of the sparse features that are not zero, and their values; None without any.
+    saved : by term, values for gradients.
+    """
+
+    dense: Array
+    index: Any
+    value: Any
+    saved: list[Any]
+
+    def times(self, beta: Array) -> Array:
+        """Return Phi beta (b, n, r) for coefficients (f, r)."""
+        f = self.dense.shape[2]
+        found = self.dense @ beta[:f]
+        return found if self.index is None else found + self.sparse_times(beta[f:])
+
+    def sparse_times(self, M: Array) -> Array:
+        """Return the products (b, n, r) of the sparse features with a matrix (s, r)."""
+        return sum(self.value[..., [k]] * M[self.index[..., k]] for k in range(self.index.shape[2]))
+
+    def between(self, M: Array) -> Array:
+        """Return Z M Z' (b, n, n) of the sparse features Z, for M (s, s)."""
+        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
+        return (self.value[:, :, None, :, None] * self.value[:, None, :, None, :] * M[i, j]).sum((3, 4))
+
+    def sums(self, values: Array, size: int) -> Array:
+        """Return Z' values (s, r) of the sparse features Z, for values (b, n, r)."""
+        r = values.shape[2]
+        return sum(
+            add_rows(self.index[..., k].reshape(-1), (self.value[..., [k]] * values).reshape(-1, r), size)
+            for k in range(self.index.shape[2])
+        )
+
+    def sums_between(self, V: Array, size: int) -> Array:
+        """Return Z' V Z (s, s) of the sparse features Z, for V (b, n, n) in blocks."""
+        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
+        weights = V[..., None, None] * self.value[:, :, None, :, None] * self.value[:, None, :, None, :]
+        found = library(V).bincount((i * size + j).reshape(-1), weights.reshape(-1), minlength=size * size)
+        return found.reshape(size, size)
+
+    def full(self, size: int) -> Array:
+        """Return all features as (b, n, f + s)."""
+        b, n = self.dense.shape[:2]
+        if self.index is None:
+            return self.dense
+        wide = zeros((b * n, size), self.dense)
+        wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(b * n, -1)] = self.value.reshape(b * n, -1)
+        return library(wide).concatenate([self.dense, wide.reshape(b, n, size)], 2)
+
+    def weighted_sums(self, W: Array, size: int) -> Array:
+        """Return W Phi (b, m, f + s) for weights W (b, m, n) of the rows of each block."""
+        found = W @ self.dense
+        if self.index is None:
+            return found
+        b, m = W.shape[:2]
+        row = like(np.arange(b * m).reshape(b, m, 1) * size, W)
+        at = library(W).concatenate([row + self.index[:, None, :, k] for k in range(self.index.shape[2])], 2)
+        weights = library(W).concatenate([W * self.value[:, None, :, k] for k in range(self.index.shape[2])], 2)
+        wide = library(W).bincount(at.reshape(-1), weights.reshape(-1), minlength=b * m * size)
+        return library(W).concatenate([found, wide.reshape(b, m, size)], 2)
+
+
+def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[str] | None = None) -> Features:
+    """Return the features of all terms at rows; those of terms that are not `used`, by name, are zero."""
+    dense, index, value, saved, begin = [zeros((*rows.X.shape[:2], 0), rows.X)], [], [], [], 0
+    for term in terms:
+        factor, kept = 1.0 if used is None or term.name in used else 0.0, None
+        if term.n_dense:
+            Phi, kept = term.features(p[term.name], rows)
+            dense.append(Phi * factor if factor != 1.0 else Phi)
+        elif term.n_sparse:
+            codes, values = term.sparse(p[term.name], rows)
+            index.append(codes + begin)
+            value.append(values * factor)
+            begin += term.n_sparse
+        saved.append(kept)
+    xp = library(rows.X)
+    mask = None if rows.mask is None else rows.mask[:, :, None]
+    Phi = xp.concatenate(dense, axis=2)
+    if mask is not None:
+        Phi *= mask
+    if not index:
+        return Features(Phi, None, None, saved)
+    values = xp.concatenate(value, axis=2)
+    return Features(Phi, xp.concatenate(index, axis=2), values if mask is None else values * mask, saved)
+
+
+def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[Any] | None = None) -> Array:
+    """Return the sum (b, n, m) of the terms at pairs of rows; appends values for their gradients to `saved`."""
+    found = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
+    for term in terms:
+        K, kept = term.block(p[term.name], pairs)
+        if K is not None:
+            found += K
+        if saved is not None:
+            saved.append(kept)
+    if pairs.both is not None:
+        found *= pairs.both
+    return found
+
+
+class Batch:
+    """Blocks of similar size with their rows, targets z (b, n, r) and weights (b, n), padded to one size.
+
+    Methods take the noise (b, n), or a number that is divided by the weights, and targets; None for those of the batch.
+    """
+
+    def __init__(
+        self,
+        terms: tuple[Term, ...],
+        pairs: Pairs,
+        z: np.ndarray,
+        weight: np.ndarray,
+        by_features: bool,
+        device: str | None = None,
+        keep: bool = True,
+    ) -> None:
+        self.terms, self.by_features, self.device, self.keep = terms, by_features, device, keep
+        self.n_sparse = sum(term.n_sparse for term in terms) if by_features else 0
+        self._host = pairs, z, weight
+        self._there: Any = None
+        self.forget()
+
+    @property
+    def _arrays(self) -> tuple[Pairs, Array, Array]:
+        """Rows, targets and weights, on the device."""
+        if self.device is None:
+            return self._host
+        if self._there is None:
+            pairs, z, weight = self._host
+            self._there = pairs.to(self.device), on_device(z, self.device), on_device(weight, self.device)
+        return self._there
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_there": None, "_evaluated": ("", None), "_factored": ("", None)}
+
+    def forget(self) -> None:
+        """Free what was kept for the next call."""
+        self._evaluated: tuple[str, Any] = "", None
+        self._factored: tuple[str, Any] = "", None
+
+    def _prior(self, call: Call) -> tuple[Array, list[Any], Any]:
+        """Return V (b, n, n) without noise, values saved for gradients, and the `Features`; None in exact models."""
+        if self._evaluated[0] == call.prior:
+            return self._evaluated[1]
+        pairs, saved = self._arrays[0], list[Any]()
+        V = covariance(self.terms, call.p, pairs, saved)
+        found = V, saved, features(self.terms, call.p, pairs.A) if self.by_features else None
+        if self.keep:
+            self._evaluated = call.prior, found
+        return found
+
+    def _factor(self, call: Call, noise: Any) -> tuple[Array, float, Array | None]:
+        """Return the inverses (b, n, n) of V + N, the sum of their log determinants, and inv(V + N) times features."""
+        if self._factored[0] == call.solved:
+            return self._factored[1]
+        V, _, Phi = self._prior(call)
+        mask = self._arrays[0].A.mask
+        V = V.copy() if isinstance(V, np.ndarray) else V.clone()
+        noise = self._noise(noise) + JITTER
+        diagonals(V)[...] += noise if mask is None else noise * mask + ~mask
+        inverse, log_det = invert(V)
+        found = inverse, log_det, None if Phi is None else inverse @ Phi.dense
+        if self.keep:
+            self._factored = call.solved, found
+        return found
+
+    def _noise(self, noise: Any) -> Array:
+        _, _, weight = self._arrays
+        if isinstance(noise, float):
+            # Padding has no weight, and no noise here.
+            return noise * (weight > 0) / (weight + (weight == 0))
+        return like(noise, weight)
+
+    def _targets(self, z: np.ndarray | None) -> Array:
+        return self._arrays[1] if z is None else like(z, self._arrays[1])
+
+    def moments(self, call: Call, noise: Any, z: Any) -> tuple[Any, ...]:
+        """Return log det V, z' inv(V) z and, of Phi' inv(V) Phi, the dense, sparse and mixed parts; Phi' inv(V) z."""
+        inverse, log_det, white = self._factor(call, noise)
+        z = self._targets(z)
+        Vz = inverse @ z
+        first = log_det, float((z * Vz).sum())
+        if white is None:
+            return first
+        Phi = self._prior(call)[2]
+        f = white.shape[2]
+        A = swap(Phi.dense.reshape(-1, f)) @ white.reshape(-1, f)
+        if Phi.index is None:
+            return (*first, A, self._project(Phi, Vz))
+        sparse = Phi.sums_between(inverse, self.n_sparse), Phi.sums(white, self.n_sparse)
+        return (*first, A, self._project(Phi, Vz), *sparse)
+
+    def _project(self, Phi: Features, values: Array) -> Array:
+        """Return Phi' values (f, r)."""
+        f, r = Phi.dense.shape[2], values.shape[2]
+        found = swap(Phi.dense.reshape(-1, f)) @ values.reshape(-1, r)
+        return found if Phi.index is None else library(found).concatenate([found, Phi.sums(values, self.n_sparse)])
+
+    def project(self, call: Call, noise: Any, z: Any) -> tuple[Array]:
+        """Return Phi' inv(V + N) z (f, r)."""
+        return (self._project(self._prior(call)[2], self._factor(call, noise)[0] @ self._targets(z)),)
+
+    def values(self, call: Call, beta: Any, noise: Any, z: Any) -> Array:
+        """Return inv(K + N) z (b, n, r), from the coefficients beta (f, r) of the features."""
+        z = self._targets(z)
+        rest = z if beta is None else z - self._prior(call)[2].times(like(beta, z))
+        return self._factor(call, noise)[0] @ rest
+
+    def _whole(self, call: Call, A_inverse: Any, noise: Any) -> tuple[Array, Array | None]:
+        """Return the blocks (b, n, n) of inv(K + N), and the dense columns (b, n, f) of inv(V + N) Phi inv(A)."""
+        inverse, _, white = self._factor(call, noise)
+        if white is None:
+            return inverse, None
+        Phi, f = self._prior(call)[2], white.shape[2]
+        A_inverse = like(A_inverse, inverse)
+        U = Phi.dense @ A_inverse[:f, :f]
+        if Phi.index is None:
+            tied = inverse @ U
+            return inverse - tied @ swap(white), tied
+        E = Phi.sparse_times(A_inverse[f:, :f])
+        U += E
+        M = U @ swap(Phi.dense) + Phi.dense @ swap(E) + Phi.between(A_inverse[f:, f:])
+        return inverse - inverse @ M @ inverse, inverse @ U
+
+    def inverse(self, call: Call, noise: Any) -> Array:
+        """Return inv(V + N) (n, n) of the only block."""
+        return self._factor(call, noise)[0][0]
+
+    def diagonal(self, call: Call, A_inverse: Any, noise: Any) -> Array:
+        """Return the diagonal (b, n) of inv(K + N)."""
+        return diagonals(self._whole(call, A_inverse, noise)[0])
+
+    def gradient(
+        self, call: Call, A_inverse: Any, beta: Any, m: float, beta_u: Any, noise: Any, z: Any, u: Any
+    ) -> tuple[np.ndarray, float]:
+        """Return the part of `Solved.gradient` that is not in the scales of features, in one vector."""
+        pairs = self._arrays[0]
+        a = self.values(call, beta, noise, z)
+        W, G = self._whole(call, A_inverse, noise)
+        slope = 0.5 * float((self._noise(noise) * (m * diagonals(W) - (a * a).sum(2))).sum())
+        W = (0.5 * m) * W - 0.5 * (a @ swap(a))
+        f = 0 if G is None else G.shape[2]
+        if G is not None:
+            beta = like(beta, a)
+            G = m * G - a @ swap(beta[:f])
+        if u is not None:
+            u = like(u, a)
+            product = 0.5 * (u @ swap(a))
+            W += product + swap(product)
+            if G is not None:
+                G += u @ swap(beta[:f]) + a @ swap(like(beta_u, a)[:f])
+        if pairs.both is not None:
+            W *= pairs.both
+        return self._by_parameter(call, W, G), slope
+
+    def _by_parameter(self, call: Call, W: Array, G: Array | None) -> np.ndarray:
+        """Return derivatives with respect to the parameters from those with respect to V and the dense features."""
+        pairs, (_, saved, Phi), begin, found = self._arrays[0], self._prior(call), 0, []
+        for i, term in enumerate(self.terms):
+            p = call.p[term.name]
+            parts = [term.block_gradient(p, pairs, W, saved[i])]
+            if G is not None and term.n_dense:
+                at = slice(begin, begin := begin + term.n_dense)
+                if Phi.saved[i] is not None:
+                    part = G[:, :, at], Phi.dense[:, :, at], Phi.saved[i]
+                    parts.append(term.features_gradient(p, pairs.A, *part))
+            found += [sum((part[k] for part in parts if k in part), np.zeros(len(v))) for k, v in p.items()]
+        return np.concatenate([np.zeros(0), *found])
+
+    def predict(
+        self,
+        call: Call,
+        A_inverse: Any,
+        beta: Any,
+        used: Sequence[str],
+        variance: bool,
+        noise: Any,
+        a: np.ndarray,
+        pieces: Sequence[tuple[np.ndarray, Rows]],
+    ) -> list[tuple[Array, Array | None]]:
+        """Return means (c, m, r) and variances (c, m) at rows (c, m, d) of some blocks (c,), piece by piece."""
+        if not pieces:
+            return []
+        pairs, found = self._arrays[0], []
+        a, A_inverse, beta = (like(each, pairs.A.X) for each in (a, A_inverse, beta))
+        terms = [term for term in self.terms if term.name in used]
+        for blocks, rows in pieces:
+            blocks, rows = like(blocks, pairs.A.X), rows.to(self.device)
+            C = covariance(terms, call.p, Pairs(rows, pairs.A.take(blocks), 0.0))
+            linked, explained = self.explained(call, noise, C, blocks) if variance else (None, 0.0)
+            mean, spread = predict_by_features(self.terms, call.p, used, rows, A_inverse, beta, linked)
+            found.append((mean + C @ a[blocks], spread - explained if variance else None))
+        return found
+
+    def explained(self, call: Call, noise: Any, C: Array, blocks: Any = slice(None)) -> tuple[Array, Array]:
+        """Return C inv(V + N) Phi (c, m, f) and the diagonals (c, m) of C inv(V + N) C', for C (c, m, n) of blocks."""
+        inverse, Phi = self._factor(call, noise)[0][blocks], self._prior(call)[2]
+        C = like(C, inverse)
+        own = C @ inverse
+        dense, index, value = (None if x is None else x[blocks] for x in (Phi.dense, Phi.index, Phi.value))
+        linked = Features(dense, index, value, []).weighted_sums(own, self.n_sparse)
+        return linked, (own * C).sum(2)
+
+
+def predict_by_features(
+    terms: Sequence[Term],
+    p: Parameters,
+    used: Sequence[str],
+    rows: Rows,
+    A_inverse: Array,
+    beta: Array,
+    explained: Any = None,
+) -> tuple[Array, Any]:
+    """Return means (b, n, r) and variances (b, n) at rows, of features and the prior of everything else.
+
+    `explained` is the part (b, n, f) of the features that the block of a row explains; None if no variance is needed.
+    """
+    Phi = features(terms, p, rows, used)
+    mean = Phi.times(beta)
+    if explained is None:
+        return mean, None
+    full = Phi.full(sum(term.n_sparse for term in terms))
+    # Use the full prior variance: far from the landmarks, the features do not cover it.
+    spread = sum(term.diagonal(p[term.name], rows, 1.0) for term in terms if term.name in used) - (full * full).sum(2)
+    full = full - explained
+    return mean, spread + ((full @ A_inverse) * full).sum(2)

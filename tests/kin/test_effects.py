@@ -1,0 +1,175 @@
+"""Effects of groups: equal to contrasts of predictions, standard errors of the posterior, and what they cover."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelkin import KinClassifier, KinRegressor
+from kernelkin.mixed import structures
+from kernelkin.mixed.rows import Pairs, Rows
+from kin.problems import classes, folds, grouped
+
+X, Y, TASKS, LEVELS = grouped(T=6, n=5)
+N, NAMES = len(X), np.unique(TASKS)
+CV = folds(N)
+FURTHER = np.random.default_rng(3).integers(4, size=N)
+Y2 = Y + np.array([0.0, 2.0, -1.0, 1.0])[FURTHER]
+
+
+def curves(model, X, names):
+    """Predictions of all rows as rows of each group, (T, N), minus the mean over groups."""
+    found = np.array([model.predict(X, tasks=np.full(len(X), name)) for name in names])
+    return found - found.mean(0)
+
+
+def slopes(D):
+    """Slopes (T, d) of the closest linear functions."""
+    design = np.column_stack([np.ones(N), X])
+    return np.linalg.lstsq(design, D.T, rcond=None)[0][1:].T
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return KinRegressor(cv=CV).fit(X, Y, tasks=TASKS)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 0])
+def test_levels_and_slopes_are_those_of_predictions(monkeypatch, exact_rows):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    model = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS)
+    effects, D = model.task_effects(), curves(model, X, NAMES)
+    assert effects.index.tolist() == NAMES.tolist()
+    assert effects["rows"].tolist() == [5] * 6
+    np.testing.assert_allclose(effects["level"], D.mean(1), atol=1e-9)
+    np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D), atol=1e-8)
+
+
+def brute(member, M, A):
+    """The variance of contrasts M (C, G) of functionals A (k, N), from the covariance of all rows in all groups."""
+    model = member.model
+    inner, G, n = model.parts[0].layout.pairs[0], M.shape[1], A.shape[1]
+    codes = (np.repeat(np.arange(G), n)[None], np.full((1, G * n), -1))[: len(inner.A.groups)]
+    rows = Rows(np.tile(inner.A.X, (1, G, 1)), codes)
+    inside, across = (
+        sum(term.block(model.p_[term.name], Pairs(rows, other, 1.0))[0][0] for term in model.terms)
+        for other in (rows, inner.A)
+    )
+    covariance = inside - across @ model.solved[0].inverse @ across.T
+    W = np.kron(M, A)
+    return np.einsum("ij,jk,ik->i", W, covariance, W).reshape(len(M), len(A))
+
+
+def test_standard_errors_are_those_of_the_posterior(fitted):
+    effects, functions = fitted.task_effects(), fitted.functions_
+    spread = functions.units.new_spread
+    means, variances = [], []
+    for member in functions.members:
+        layout = member.model.parts[0].layout
+        assert not layout.by_features
+        rows = layout.pairs[0].A.X[0]
+        design = np.column_stack([np.ones(N), rows - rows.mean(0)])
+        A = np.linalg.pinv(design) / np.append(1.0, member.columns.scale)[:, None]
+        variances.append(spread**2 * brute(member, np.eye(6) - 1 / 6, A))
+        means.append(spread * np.linalg.pinv(design)[:1] @ member_values(member, rows))
+    w = functions.weights
+    mean = np.tensordot(w, means, axes=1)
+    spread_of_members = sum(p * (m - mean) ** 2 for p, m in zip(w, means, strict=True))[0]
+    expected = np.sqrt(np.tensordot(w, variances, axes=1)[:, 0] + spread_of_members)
+    np.testing.assert_allclose(effects["standard_error"], expected, rtol=1e-6)
+    np.testing.assert_allclose(effects["high"] - effects["low"], 2 * 1.6448536 * expected, rtol=1e-6)
+
+
+def member_values(member, rows):
+    """Values (N, G) of the groups' functions at standard rows, minus their mean over groups."""
+    found = [member.model.predict(rows, [np.full(N, g)])[0][:, 0] for g in range(6)]
+    return np.transpose(found - np.mean(found, axis=0))
+
+
+def test_blocks_with_all_rows_as_landmarks_give_the_effects_of_the_exact_form(monkeypatch, fitted):
+    monkeypatch.setattr(structures, "EXACT_ROWS", 0)
+    found = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS)
+    assert all(member.model.parts[0].layout.by_features for member in found.functions_.members)
+    columns = ["level", "standard_error", "raw_level", "standard_error of x0"]
+    np.testing.assert_allclose(found.task_effects()[columns], fitted.task_effects()[columns], rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 0])
+def test_a_further_grouping_has_effects_of_its_own(monkeypatch, exact_rows):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    tasks = pd.DataFrame({"school": TASKS, "class": FURTHER})
+    model = KinRegressor(cv=CV).fit(X, Y2, tasks=tasks)
+    effects = model.task_effects("class")
+    assert effects.index.name == "class" and effects["rows"].tolist() == np.bincount(FURTHER).tolist()
+    asked = [
+        model.predict(X, tasks=pd.DataFrame({"school": ["new"] * N, "class": np.full(N, c)})).mean() for c in range(4)
+    ]
+    np.testing.assert_allclose(effects["level"], asked - np.mean(asked), atol=1e-8)
+    assert np.abs(effects["level"] - [-0.5, 1.5, -1.5, 0.5]).max() < 3.5 * effects["standard_error"].max()
+    pd.testing.assert_frame_equal(effects, model.task_effects(1))
+    with pytest.raises(ValueError, match="unknown grouping 'room'; this model has 'task', 'class'"):
+        model.task_effects("room")
+
+
+def test_tasks_on_the_same_rows_have_effects():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(20, 2))
+    wide = Z @ rng.normal(size=(2, 4)) + 5 * rng.normal(size=4) + 0.3 * rng.normal(size=(20, 4))
+    model = KinRegressor(cv=folds(20)).fit(Z, wide)
+    effects, predicted = model.task_effects(), model.predict(Z)
+    np.testing.assert_allclose(effects["level"], predicted.mean(0) - predicted.mean(), atol=1e-8)
+    np.testing.assert_allclose(effects["raw_level"], wide.mean(0) - wide.mean(), atol=1e-6)
+    assert (effects["standard_error"] > 0.02).all()
+
+
+def test_targets_with_units_of_their_own_have_effects_in_these():
+    factors = 10.0 ** np.arange(6)[np.searchsorted(NAMES, TASKS)]
+    many = np.repeat(np.arange(N), 3)
+    rows = X[many] + 0.1 * np.random.default_rng(1).normal(size=(3 * N, 2))
+    model = KinRegressor(random_state=0).fit(rows, (Y * factors)[many], tasks=TASKS[many])
+    assert np.ptp(model.functions_.units.spread) > 0
+    found = np.array([model.predict(rows, tasks=np.full(len(rows), name)).mean() for name in NAMES])
+    np.testing.assert_allclose(model.task_effects()["level"], found - found.mean(), rtol=1e-6)
+
+
+def test_classes_have_log_odds_and_task_features_count():
+    Z, y, tasks = classes()
+    names = np.unique(tasks)
+    features = pd.DataFrame({"size": np.arange(5.0)}, index=names)
+    model = KinClassifier(task_features=features, cv=3).fit(Z, y, tasks=tasks)
+    effects = model.task_effects()
+    members = zip(model.functions_.members, model.functions_.weights, strict=True)
+    values = sum(w * np.array([m.predict(Z, [np.full(len(Z), g)])[0].mean() for g in range(5)]) for m, w in members)
+    np.testing.assert_allclose(effects["level"], values - values.mean(), atol=1e-8)
+    share = np.array([(y[tasks == name] == "yes").mean() for name in names])
+    assert np.corrcoef(share, effects["level"])[0, 1] > 0.8
+    three = KinClassifier(cv=3).fit(Z, np.arange(len(Z)) % 3, tasks=tasks)
+    with pytest.raises(ValueError, match="more classes"):
+        three.task_effects()
+
+
+def test_a_group_with_few_rows_is_pulled_further_to_the_average():
+    rows = np.concatenate([np.flatnonzero(name == TASKS)[: 1 if name in "ab" else 5] for name in NAMES])
+    model = KinRegressor(random_state=0).fit(X[rows], Y[rows], tasks=TASKS[rows])
+    effects = model.task_effects()
+    assert effects["standard_error"][["a", "b"]].min() > effects["standard_error"][["c", "d", "e", "f"]].max()
+
+
+def test_one_group_has_no_effects():
+    with pytest.raises(ValueError, match="one group"):
+        KinRegressor(cv=CV).fit(X, Y, tasks=np.zeros(N)).task_effects()
+
+
+def test_errors_lie_within_two_standard_errors():
+    inside = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        T, n = 20, 5
+        codes, Z = np.repeat(np.arange(T), n), rng.normal(size=(T * n, 1))
+        b, s = rng.normal(size=T), 0.5 * rng.normal(size=T)
+        y = b[codes] + (1 + s[codes]) * Z[:, 0] + 0.7 * rng.normal(size=T * n)
+        effects = KinRegressor(random_state=0, n_jobs=1).fit(Z, y, tasks=codes).task_effects()
+        true = b + s * Z.mean()
+        inside.append(np.abs(effects["level"] - (true - true.mean())) < 2 * effects["standard_error"])
+        inside.append(np.abs(effects["slope of x0"] - (s - s.mean())) < 2 * effects["standard_error of x0"])
+    # 240 effects; `python -m benchmarks effects` has more.
+    assert 0.88 < np.mean(inside) < 0.99

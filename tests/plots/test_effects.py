@@ -1,0 +1,109 @@
+"""Displays of effects: which groups are drawn, what the marks show, and curves of columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.dates import num2date
+
+from kernelkin import KinClassifier, KinRegressor
+from kernelkin.kin.effects import column_effect
+from kernelkin.plots import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
+
+
+def made_effects(T):
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=T)
+    found = {"level": level, "standard_error": rng.uniform(0.1, 0.3, T), "raw_level": 1.5 * level}
+    found |= {"slope of size": -level, "standard_error of size": np.full(T, 0.2)}
+    return pd.DataFrame(found, index=pd.Index([f"g{t:03d}" for t in range(T)], name="school"))
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    N, tasks = 48, np.repeat([f"s{t}" for t in range(6)], 8)
+    days = pd.Timestamp("2021-03-01") + pd.to_timedelta(np.arange(N) * 15, "D")
+    frame = pd.DataFrame({"size": rng.normal(100, 20, N), "day": days, "kind": np.tile(["red", "blue"], N // 2)})
+    y = np.repeat(rng.normal(size=6), 8) + 0.05 * frame["size"] + (frame["kind"] == "red") + 0.2 * rng.normal(size=N)
+    return frame, y.to_numpy(), tasks
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    X, y, tasks = table
+    return KinRegressor(random_state=0, cv=2).fit(X, y, tasks=tasks)
+
+
+def test_few_groups_are_all_drawn_with_intervals_and_arrows():
+    effects = made_effects(5)
+    display = TaskEffectsDisplay(effects).plot()
+    assert display.shown_ == effects["level"].sort_values().index.tolist()
+    bars = display.ax_.collections[0].get_segments()
+    widths = [end[0] - start[0] for start, end in bars]
+    np.testing.assert_allclose(widths, 2 * 1.6448536 * effects.loc[display.shown_, "standard_error"])
+    arrows = [text for text in display.ax_.texts if text.arrow_patch is not None]
+    assert 1 <= len(arrows) <= 5
+
+
+def test_of_many_groups_the_extremes_and_the_named_ones_are_drawn():
+    effects = made_effects(500)
+    middle = effects["level"].sort_values().index[250]
+    display = TaskEffectsDisplay(effects, groups=[middle], raw=False).plot()
+    assert len(display.shown_) == 31 and middle in display.shown_
+    assert display.shown_[0] == effects["level"].idxmin() and display.shown_[-1] == effects["level"].idxmax()
+    assert sorted(text.get_text() for text in display.ax_.texts) == ["234 more", "235 more"]
+
+
+def test_slopes_are_drawn_in_their_own_order():
+    effects = made_effects(4)
+    display = TaskEffectsDisplay(effects, column="size").plot()
+    assert display.shown_ == effects["slope of size"].sort_values().index.tolist()
+    assert "slope of size" in display.ax_.get_xlabel()
+    with pytest.raises(ValueError, match="no slope of 'age'; they have slopes of 'size'"):
+        TaskEffectsDisplay(effects, column="age")
+    with pytest.raises(ValueError, match="unknown groups 'x'"):
+        TaskEffectsDisplay(effects, groups=["x"])
+
+
+def test_effects_shares_and_curves_of_a_model_are_drawn(model):
+    display = TaskEffectsDisplay.from_estimator(model)
+    assert sorted(display.shown_) == model.tasks_.tolist() and "units of the target" in display.ax_.get_xlabel()
+    shares = VarianceSharesDisplay.from_estimator(model)
+    assert {name: bar.get_width() for name, bar in shares.bars_.items()} == pytest.approx(model.variance_components_)
+
+
+def test_the_curve_of_a_column_is_the_mean_prediction_with_that_value(model, table):
+    X, _, _ = table
+    effect = column_effect(model, "size", ["s0", "s3"])
+    for v in (0, -1):
+        rows = X.assign(size=effect.values[v])
+        each = [model.predict(rows, tasks=[name] * len(X)).mean() for name in model.tasks_]
+        np.testing.assert_allclose(effect.curves[:, v], [each[0], each[3]], rtol=1e-7)
+        np.testing.assert_allclose(effect.mean[v], np.mean(each), rtol=1e-7)
+    assert (effect.standard_error > 0).all()
+    display = ColumnEffectDisplay.from_estimator(model, "size", groups=["s3"])
+    assert "s3" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
+
+
+def test_dates_are_dates_and_texts_are_points(model, table):
+    display = ColumnEffectDisplay.from_estimator(model, "day")
+    years = [num2date(x).year for x in display.ax_.get_xlim()]
+    assert years == [2021, 2023]
+    display = ColumnEffectDisplay.from_estimator(model, "kind")
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["blue", "red"]
+    with pytest.raises(ValueError, match="unknown column 'width'; this model has 'size', 'day', 'kind'"):
+        column_effect(model, "width", [])
+
+
+def test_columns_of_arrays_go_by_position_and_classes_are_log_odds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + rng.normal(size=60) > 0
+    model = KinClassifier(random_state=0, cv=2).fit(X, y, tasks=np.arange(60) % 3)
+    display = ColumnEffectDisplay.from_estimator(model, 0)
+    assert "log odds" in display.ax_.get_ylabel() and display.ax_.get_xlabel() == "column 0"
+    assert display.effect.mean[-1] > display.effect.mean[0] + 1
+    wide = KinRegressor(random_state=0, cv=2).fit(X, np.column_stack([X[:, 0], 2 * X[:, 0] + 1]))
+    effect = column_effect(wide, 0, [0, 1])
+    predicted = [wide.predict(np.column_stack([np.full(60, value), X[:, 1]])).mean(0) for value in effect.values]
+    np.testing.assert_allclose(effect.curves.T, predicted, atol=0.05)

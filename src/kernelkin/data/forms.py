@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,7 @@ class WideTargets(tuple[np.ndarray, ...]):
         return columns
 
 
-@dataclass(frozen=True)
-class Grouping:
+class Grouping(NamedTuple):
     """A further grouping of the rows: its name, the groups (G,), and the group of each row of X (n,)."""
 
     name: Any
@@ -280,7 +279,7 @@ def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
         y=tuple(data.y[t] for t in tasks),
         sample_weight=data.sample_weight[every],
         labels=data.labels[tasks],
-        groupings=tuple(replace(grouping, codes=grouping.codes[every]) for grouping in data.groupings),
+        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
     )
 
 

@@ -12,11 +12,11 @@ from sklearn.base import is_classifier
 
 from ..data.arrays import Table
 from ..data.forms import Queries
+from ..paper.uncertainty import class_probabilities
 from ..relations.sharing import COVERAGE
 from ..storage.model_files import SavedModel
 from ..tables.cells import CLOCKS
 from ..tables.columns import RARE, Column, encode_columns
-from ..uncertainty.estimate import class_probabilities
 from .evaluation import number, numbers
 
 # Numbers of rows used to compute effects, of columns to draw, and of rows used to choose these columns.

@@ -22,7 +22,6 @@ from ...kernels.families import is_precomputed
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import Need, fit_need
-from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import (
@@ -48,6 +47,7 @@ from ..problems.machines import MachineList, Units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
 from ..solvers.driver import UNFINISHED, Solution, Solver, solve
+from ..uncertainty import Uncertainty
 from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
 
 Warnings = list[tuple[str, type[Warning]]]

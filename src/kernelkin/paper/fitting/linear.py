@@ -11,8 +11,8 @@ import numpy as np
 from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import FIXED, TASK_OBJECTS, Need
-from ...uncertainty.estimate import Uncertainty
 from ..functions import LinearFunctions
+from ..uncertainty import Uncertainty
 
 # Coefficients (T, d), intercepts (T,), further fitted attributes, and warnings.
 LinearResult = tuple[np.ndarray, np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]

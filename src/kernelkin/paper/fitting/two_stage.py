@@ -17,7 +17,6 @@ from ...kernels.grams import Scaling, mirror
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
-from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
 from ..grams.build import KernelBank, kernel_charges, plan_grams
@@ -30,6 +29,7 @@ from ..problems.machines import MachineList, Units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
+from ..uncertainty import Uncertainty
 from .fit import Fit, Fitted, RunOptions, check_common_part
 from .targets import Classification, Targets, stack_intercepts
 

@@ -16,7 +16,6 @@ import numpy as np
 from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import Need
-from ...uncertainty.estimate import Uncertainty
 from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import Regression
 from ..grams.coupled import on_device
@@ -26,6 +25,7 @@ from ..learners.machines import Ridge
 from ..penalties.norms import FixedWeights
 from ..problems.columns import Block, solve_block
 from ..problems.panel import MachinePanel
+from ..uncertainty import Uncertainty
 from .errors import Spectrum, TaskTargets
 
 # Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.

@@ -43,7 +43,6 @@ ORDER = (
 # Imports against the order, by the package or module that has them. This list only shrinks.
 EXCEPTIONS = {
     "estimators": {"report"},  # the method `report` makes a page
-    "memory": {"paper"},
     "storage": {"report"},
 }
 # Class names that occur twice. This list only shrinks.

@@ -61,7 +61,6 @@ COMMANDS = {
     ],
     "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
-    "compare": lambda folder, out: ["compare", *fit_arguments(folder / "t.csv")[:-2], "--cache", f"{out}/cache"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
 
@@ -87,13 +86,13 @@ def assert_one_line(capsys, *words):
     assert all(word in error for word in words), error
 
 
-@pytest.mark.parametrize("name", ["fit", "compare"])
+@pytest.mark.parametrize("name", ["fit", "fit with a cache"])
 def test_a_folder_that_cannot_be_written_to_is_known_before_any_work(no_work, table, capsys, name):
     assert cli.main(COMMANDS[name](table, NOWHERE)) == 1
     assert_one_line(capsys, NOWHERE)
 
 
-@pytest.mark.parametrize("name", ["fit", "compare"])
+@pytest.mark.parametrize("name", ["fit", "fit with a cache"])
 def test_a_file_in_place_of_a_folder_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     (tmp_path / "file").write_text("here first")
     before = files(table)

@@ -7,7 +7,7 @@ import pytest
 from models.problems import long_data
 
 from kernelkin import MKMTRLRegressor
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.paper.fitting import Classification, Fit, LinearFit, PooledFit, Regression, RunOptions, Shape
 from kernelkin.paper.fitting.linear import task_by_task, task_bytes
 from kernelkin.paper.models.machines import relation_penalty

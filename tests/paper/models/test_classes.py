@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 
 from kernelkin import MKMTRLClassifier, gaussian_kernels
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.paper.fitting import Classification, Regression
 
 LOSSES = ("hinge", "squared")

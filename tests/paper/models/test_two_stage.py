@@ -19,7 +19,8 @@ from kernelkin import (
 )
 from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Fitted, Regression
 from kernelkin.paper.fitting.two_stage import SecondStagePlan
 from kernelkin.paper.grams import RowKernels, build_grams

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor, gaussian_kernels
-from kernelkin.data import make_folds
+from kernelkin.data.folds import make_folds
 from kernelkin.paper.uncertainty import N_FOLDS, SEED
 
 

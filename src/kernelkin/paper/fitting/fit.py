@@ -21,7 +21,7 @@ from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
-from ...memory import Need, fit_need
+from ...memory import Need
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import (
@@ -37,6 +37,7 @@ from ..grams.build import (
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
+from ..grams.memory import fit_need
 from ..grams.operator import arrays_on
 from ..grams.stack import SharedGrams
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge

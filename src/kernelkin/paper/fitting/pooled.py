@@ -14,8 +14,9 @@ from ...engines.threads import Workers
 from ...kernels.families import is_precomputed
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels
-from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
+from ...memory import FIXED, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
+from ..grams.memory import SOLVER_ARRAYS
 from ..grams.row_kernels import Features, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root

@@ -16,10 +16,11 @@ from ...kernels.families import is_precomputed, resolve_kernels
 from ...kernels.grams import Scaling, mirror
 from ...kernels.kernel import FittedKernel
 from ...kernels.sources import source_kernels, spread_warnings
-from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
+from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
 from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.memory import fit_need, fitting_bytes
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine

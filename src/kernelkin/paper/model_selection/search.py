@@ -16,7 +16,7 @@ from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
-from ...memory import Need, check_memory, search_need
+from ...memory import Need, check_memory
 from ...progress import Progress
 from ..couplings import width
 from ..fitting.fit import Fit, FitPlan
@@ -71,7 +71,8 @@ class Search:
             plan, sizes = self._plan(specification, params)
             return plan.memory(self.n_jobs, sizes, len(self.folds))
         fold = specification.plan(self.data.take(self.folds[0].kept)).memory()
-        return search_need(fold, specification.plan(self.data).memory(self.n_jobs), self.data.X.nbytes, self.n_jobs)
+        together = Need(self.n_jobs * (fold.peak + self.data.X.nbytes), fold.advice)
+        return max(specification.plan(self.data).memory(self.n_jobs), together)
 
     def evaluate(self, specification: Fit, params: Params) -> RawGrams:
         """Evaluate the kernels of a candidate, unless they are those of the last one."""

@@ -81,3 +81,19 @@ def test_inspect_and_report_show_the_shares_of_variance(sleep, tmp_path, capsys)
     assert f"{name} {share:.0%}" in capsys.readouterr().out
     assert cli.main(["report", str(sleep / "m.kin"), "-o", str(tmp_path / "r.html")]) == 0
     assert '"variance":[["levels of task",' in (tmp_path / "r.html").read_text()
+
+
+def test_effects_of_groups_are_in_the_units_of_the_table(sleep, tmp_path, capsys):
+    assert cli.main(["effects", str(sleep / "m.kin"), "-o", str(tmp_path / "e.csv")]) == 0
+    out, found = capsys.readouterr().out, pd.read_csv(tmp_path / "e.csv", index_col=0)
+    assert "slope of Days" in out and " ± " in out
+    table = pd.read_csv(sleep / "sleep.csv")
+    means = table[table.task != 308].groupby("task").target.mean()
+    # People with ten rows each differ by their means, which pooling changes little; slopes are per day.
+    difference = found.level.loc[means.index] - found.level.loc[means.index].mean() - (means - means.mean())
+    assert np.abs(difference).max() < 0.2 * np.ptp(means)
+    slopes = {task: np.polyfit(own.Days, own.target, 1)[0] for task, own in table[table.task != 308].groupby("task")}
+    assert np.corrcoef(found["slope of Days"].loc[list(slopes)], list(slopes.values()))[0, 1] > 0.9
+    assert 0.3 < np.ptp(found["slope of Days"]) / np.ptp(list(slopes.values())) < 1.2
+    assert cli.main(["effects", str(sleep / "m.kin"), "--task", "school"]) == 1
+    assert "--task school: this model has the groupings 'task'" in capsys.readouterr().err

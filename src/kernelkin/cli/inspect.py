@@ -101,24 +101,31 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.task is not None and arguments.task not in names:
         raise ValueError(f"--task {arguments.task}: this model has the groupings {listing(names)}")
     table = model.task_effects(0 if arguments.task is None else names.index(arguments.task))
-    if schema is not None and schema.regression:
-        # Targets were standardised before the fit, and so were numbers.
-        scales = {column.name: column.scale for column in schema.columns if column.kind == "number"}
-        for name in table.columns.drop("rows"):
-            table[name] *= schema.target_scales[0] / scales.get(name.partition(" of ")[2], 1.0)
+    # Targets were standardised before the fit, and so were numbers.
+    scales = (
+        {} if schema is None else {column.name: column.scale for column in schema.columns if column.kind == "number"}
+    )
+    target_scale = schema.target_scales[0] if schema is not None and schema.regression else 1.0
+    for name in table.columns.drop("rows"):
+        table[name] *= target_scale / scales.get(name.partition(" of ")[2], 1.0)
     table = table.sort_values("level", ascending=False)
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
     unit = schema.target if schema is not None and schema.regression else "log odds"
     terminal.say(
-        f"Levels and slopes of {len(table)} groups, relative to the average group, in units of {unit}; low and "
-        "high are the ends of 90% intervals, raw_level is without pooling."
+        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
     )
-    rows = [
-        [str(group), str(row["rows"]), *map(as_text, list(row.values())[1:])]
-        for group, row in zip(table.index, table.to_dict("records"), strict=True)
-    ]
-    terminal.table(["group", *table.columns], rows if arguments.all else list(shorten(rows)))
+    names = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
+    cells = {title: list(map(as_text, table[name])) for name, title in names.items()}
+    for name in table.columns[table.columns.str.startswith("slope of ")]:
+        # Slopes of texts, one for each of their values, are in the file only.
+        if name.partition(" of ")[2] in scales:
+            errors = table[name.replace("slope", "standard_error", 1)]
+            cells[name] = [
+                f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)
+            ]
+    rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
+    terminal.table(["group", "rows", *cells], rows if arguments.all else list(shorten(rows)))
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:

@@ -115,8 +115,8 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(
         f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
     )
-    names = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
-    cells = {title: list(map(as_text, table[name])) for name, title in names.items()}
+    titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
+    cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
     for name in table.columns[table.columns.str.startswith("slope of ")]:
         # Slopes of texts, one for each of their values, are in the file only.
         if name.partition(" of ")[2] in scales:

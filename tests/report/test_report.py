@@ -184,8 +184,8 @@ def test_predictions_of_the_grid_are_those_of_the_model(searched):
         row = near.assign(**{n: pd.Timestamp(v) if n == "tested on" else v for n, v in set_to.items()})
         rows = pd.concat([row.assign(school=task) for task in ("school 1", "school 2", "school 3", "new")])
         assert_allclose(mean[:, place], searched.predict(rows), rtol=1e-4)
-        low, high = searched.predict_interval(rows, grid["coverage"]).T
-        assert_allclose(np.array(grid["half"])[:, place], (high - low) / 2, rtol=1e-4)
+        ends = np.stack([np.array(grid[end])[:, place] for end in ("low", "high")], axis=1)
+        assert_allclose(ends, searched.predict_interval(rows, grid["coverage"]), rtol=1e-4)
 
 
 def test_curves_of_groups_are_means_over_the_same_rows(searched):

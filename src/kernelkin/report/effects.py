@@ -127,7 +127,7 @@ def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[
         for one, value in zip(inputs, values, strict=True):
             at = one.set(at, value)
         rows.append(at[0])
-    means, halves = _with_halves(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)))
+    means, ends = _with_ends(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)))
     return {
         "columns": [
             {"name": one.name, "unit": one.unit, "kind": one.kind, "values": [one.labels[v] for v in own]}
@@ -135,21 +135,21 @@ def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[
         ],
         "groups": codes.tolist(),
         "mean": [numbers(part) for part in means.reshape(len(codes), -1)],
-        "half": None if halves is None else [numbers(part) for part in halves.reshape(len(codes), -1)],
+        "low": None if ends is None else [numbers(part) for part in ends[:, 0].reshape(len(codes), -1)],
+        "high": None if ends is None else [numbers(part) for part in ends[:, 1].reshape(len(codes), -1)],
         "coverage": COVERAGE,
     }
 
 
-def _with_halves(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return predictions (q,) and, for mixed models of numbers, half the width of intervals (q,)."""
+def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return predictions (q,) and, for mixed models of numbers, their intervals (q, 2)."""
     model = getattr(saved.model, "best_estimator_", saved.model)
-    scores = getattr(model.functions_, "scores", None)
-    if scores is None or model.data_form_ == "wide":
+    if getattr(model.functions_, "scores", None) is None or model.data_form_ == "wide":
         return values_of(saved, X, codes), None
-    mean, deviation = model.functions_.normal(Queries(X, codes))
+    moments = model.functions_.moments(Queries(X, codes))
     scale = 1.0 if saved.schema is None else saved.schema.target_scales[0]
     shift = 0.0 if saved.schema is None else saved.schema.target_means[0]
-    return mean * scale + shift, deviation * scores.quantile(COVERAGE) * scale
+    return moments[0] * scale + shift, model.functions_.ends(*moments, COVERAGE) * scale + shift
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:

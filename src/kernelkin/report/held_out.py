@@ -137,9 +137,9 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
     if is_classifier(model):
         codes = held.codes[known]
         return codes, {"y": y, "values": spread_probabilities(functions.classes, values, codes)}
-    half = held.deviations[known] * (functions.scores.quantile(COVERAGE) / functions.scores.scale)
+    deviations = held.deviations[known] / functions.scores.scale
     codes = held.codes[known] if y.ndim == 1 else np.tile(np.arange(y.shape[1]), len(y))
-    ends = np.stack([(values - half).ravel(), (values + half).ravel()], axis=1)
+    ends = functions.ends(values.ravel(), deviations.ravel(), COVERAGE)
     return codes, {"y": y.ravel(), "values": values.ravel(), "ends": ends}
 
 

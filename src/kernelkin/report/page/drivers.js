@@ -243,10 +243,10 @@ function whatIf(model) {
     return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
   });
   function update() {
-    const i = place(state.at), mean = W.mean[state.group][i], half = W.half && W.half[state.group][i];
+    const i = place(state.at), mean = W.mean[state.group][i], of = (ends) => text(ends[state.group][i], 4);
     const share = model.drivers.quantity.startsWith("probability");
     output.textContent = share ? percent(mean, 1) : text(mean, 4);
-    if (half) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${text(mean - half, 4)} to ${text(mean + half, 4)}`));
+    if (W.low) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
     sliders.forEach(({ column, value }, k) => {
       const found = column.values[state.at[k]];
       value.textContent = typeof found === "number" ? text(found, 4) : found;

@@ -26,7 +26,7 @@ def schema():
 
 def test_numbers_are_standardised_truths_are_numbers_and_text_is_one_hot(schema):
     assert schema.features == ["size", "size: missing", "open", "town=Bath", "town=York", "town: missing"]
-    assert schema.positions == {"size": [0, 1], "open": [2], "town": [3, 4, 5]}
+    assert schema.encoder.groups_ == {"size": [0, 1], "open": [2], "town": [3, 4, 5]}
     X = schema.encode(FRAME)
     assert_allclose(X[:, 0], np.array([-2, 0, 0, 2]) / np.sqrt(8 / 3))
     assert_array_equal(X[:, 1], [0, 0, 1, 0])

@@ -78,7 +78,13 @@ class TableSchema:
     ) -> TableSchema:
         """Learn the schema of a training table without missing tasks or targets.
 
-        `drop` and `day_first` are as for `TableEncoder`, the other arguments as for the schema.
+        Parameters
+        ----------
+        frame : DataFrame
+        task, target : as `task` and `target_names` of the schema
+        drop : as for `TableEncoder`
+        regression, decimal, units : as for the schema
+        day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         special = [*targets, *([] if task is None else [task])]

@@ -7,6 +7,7 @@ tuned within the training rows.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -19,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..data.checks import read_groupings
+from ..data.checks import encode_tasks, read_groupings
 from ..decompositions import eigh
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
 from ..mixed.structures import FittedStructure, MixedData, Structure
@@ -43,21 +44,9 @@ MANY_ROWS = 20_000
 
 
 class Baseline(BaseEstimator):
-    """A model of rows in groups.
+    """A model of rows in groups, for classes or numbers; `random_state` is the seed of landmarks, folds and trees.
 
-    Parameters
-    ----------
-    classification : bool, default False
-        Whether targets are classes.
-    random_state : int, default 0
-        Seed of landmarks, folds and trees.
-
-    Attributes
-    ----------
-    tasks_ : array of shape (T,)
-        The groups.
-    classes_ : array of shape (C,)
-        The classes, for classification.
+    `tasks_` (T,) are the groups of the fit, `classes_` (C,) its classes.
     """
 
     def __init__(self, classification=False, random_state=0):
@@ -65,18 +54,9 @@ class Baseline(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, tasks: Any) -> Self:
-        """Fit the model.
+        """Fit to rows (n, d) or a table, targets (n,), and the group of each row, or a table of several groupings.
 
-        Parameters
-        ----------
-        X : array of shape (n, d), or a table
-        y : array of shape (n,)
-        tasks : array of shape (n,), or a table with a column for each grouping
-            The group of each row; only the first grouping is used, except by the linear mixed model.
-
-        Returns
-        -------
-        self : object
+        Only the first grouping is used, except by the linear mixed model.
         """
         plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and bool(np.isfinite(X).all())
         self.encoder_ = None if plain else TableEncoder().fit(X)
@@ -118,19 +98,12 @@ class Baseline(BaseEstimator):
 
     def _codes(self, tasks: Any) -> list[np.ndarray]:
         """Return the position of each row's group in every grouping; -1 for groups that were not in training."""
-        found = []
-        for known, labels in zip(self.groupings_, read_groupings(tasks).values(), strict=True):
-            place = {label: k for k, label in enumerate(known.tolist())}
-            found.append(np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.intp))
-        return found
+        pairs = zip(read_groupings(tasks).values(), self.groupings_, strict=True)
+        return [encode_tasks(labels, known, allow_unknown=True) for labels, known in pairs]
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        """Fit to standardised columns, group codes, and targets or class codes."""
-        raise NotImplementedError
-
-    def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        """Return means (q,), or probabilities (q, C)."""
-        raise NotImplementedError
+    # Fits to standardised columns (n, d), group codes, and targets or class codes; predicts means or probabilities.
+    _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray], None]
+    _predict: Callable[[np.ndarray, list[np.ndarray]], np.ndarray]
 
     def _outputs(self, y: np.ndarray) -> np.ndarray:
         """Return targets (n, 1), or 1 and -1 for classes: one column for two classes, otherwise one per class."""
@@ -211,8 +184,7 @@ class SeparateModels(_KernelRidge):
     """A separate model for each group: kernel ridge on the rows of the group alone.
 
     The kernel (linear, or linear and Gaussian) and the penalty are chosen for all groups together, by the leave-one-out
-    error. A group with one row predicts its target; a new group predicts the mean of all rows. Parameters are those of
-    `Baseline`.
+    error. A group with one row predicts its target; a new group predicts the mean of all rows.
     """
 
     separate = True
@@ -223,7 +195,6 @@ class OneModel(_KernelRidge):
 
     The kernel (linear, or linear and Gaussian), the weight of the group columns and the penalty minimise the
     leave-one-out error. More than 300 rows are represented by 300 landmarks; more than 500 groups share columns.
-    Parameters are those of `Baseline`.
     """
 
     separate = False
@@ -248,7 +219,7 @@ class LinearMixedModel(Baseline):
     """A linear mixed model: a level and linear slopes for each group, with variances by maximum evidence.
 
     Two classes use a logistic likelihood; more classes use regression on class indicators. Further groupings have
-    levels only. A new group uses the coefficients common to all groups. Parameters are those of `Baseline`.
+    levels only. A new group uses the coefficients common to all groups.
 
     Examples
     --------
@@ -325,7 +296,6 @@ class GradientBoosting(Baseline):
 
     scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by `GroupMeans`. The
     number of trees, their size and (LightGBM) the smoothing of groups are chosen by 4-fold cross-validation.
-    Parameters are those of `Baseline`.
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:

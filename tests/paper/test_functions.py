@@ -7,7 +7,7 @@ from grams.rows import KERNELS, TASKS, X, long_data, one_kernel, wide_data
 from kernelkin import gaussian_kernels
 from kernelkin.kernels import SCALINGS, Scaling, fit_kernels
 from kernelkin.paper.functions import LinearFunctions, make_expansion, task_functions
-from kernelkin.paper.grams import build_grams
+from kernelkin.paper.grams.build import build_grams
 
 
 @pytest.mark.parametrize("normalize", SCALINGS)

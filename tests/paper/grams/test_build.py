@@ -7,8 +7,8 @@ from grams.rows import KERNELS, RNG, TASKS, WEIGHT, X, long_data, one_kernel, wi
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data import read_training
 from kernelkin.kernels import SCALINGS, evaluate, fit_kernels
-from kernelkin.paper.grams import SharedGrams, TaskGrams, build_grams, plan_grams
-from kernelkin.paper.grams.build import raw_grams, scale_grams
+from kernelkin.paper.grams.build import build_grams, plan_grams, raw_grams, scale_grams
+from kernelkin.paper.grams.stack import SharedGrams, TaskGrams
 
 
 def expected(gram, weight, normalize):

@@ -22,8 +22,8 @@ from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.paper.fitting import Fitted, Regression
 from kernelkin.paper.fitting.two_stage import SecondStagePlan
-from kernelkin.paper.grams import RowKernels, build_grams
-from kernelkin.paper.grams.build import kernel_charges
+from kernelkin.paper.grams.build import build_grams, kernel_charges
+from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 
 

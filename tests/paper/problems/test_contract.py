@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conic import conic_fixed, conic_lp, conic_mixed, conic_optimum, conic_simplex, conic_spectral
-from kernelkin.paper.grams import GramStack, TaskGrams
+from kernelkin.paper.grams.stack import GramStack, TaskGrams
 from kernelkin.paper.penalties import (
     FixedWeights,
     LpPenalty,
@@ -16,16 +16,8 @@ from kernelkin.paper.penalties import (
     SimplexPenalty,
     SpectralNorm,
 )
-from kernelkin.paper.problems import (
-    PROBLEMS,
-    FeatureForm,
-    GramForm,
-    MachineList,
-    MixedNormProblem,
-    Problem,
-    SpectralProblem,
-    WorstTaskProblem,
-)
+from kernelkin.paper.problems import PROBLEMS, MachineList, Problem
+from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.paper.solvers import find_solver, solve
 from tasks import LOSSES, make_machine, random_problem
 

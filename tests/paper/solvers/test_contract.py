@@ -9,21 +9,15 @@ import pytest
 
 from conic import conic_fixed, conic_mixed, conic_optimum, conic_simplex, conic_spectral
 from kernelkin.paper.penalties import FixedWeights, LpPenalty, MixedNorm, RelationPenalty, SpectralNorm, effective_rank
-from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
-from kernelkin.paper.solvers import (
-    SOLVERS,
-    Alternating,
-    Certificate,
-    Joint,
-    OneEvaluation,
+from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
+from kernelkin.paper.solvers import SOLVERS, Alternating, Certificate, Joint, Status, find_solver, solve
+from kernelkin.paper.solvers.descents import (
     SimplexDescent,
     SpectralAlternation,
     SpectralDescent,
-    Status,
     StochasticApproximation,
-    find_solver,
-    solve,
 )
+from kernelkin.paper.solvers.driver import OneEvaluation
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_problem, watch
 
 T, K, C, MU = 4, 4, 2.0, 0.5

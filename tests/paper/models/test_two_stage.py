@@ -22,7 +22,7 @@ from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.paper.fitting import Fitted, Regression
 from kernelkin.paper.fitting.two_stage import SecondStagePlan
-from kernelkin.paper.grams.build import build_grams, kernel_charges
+from kernelkin.paper.grams.build import build_grams, charges_of, effective_dimensions
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 
@@ -215,7 +215,7 @@ def test_parsimony_is_a_rescaling_of_the_kernels():
     model = TwoStageMKMTRLRegressor("precomputed", parsimony=1.0, **options)
     model.fit(grams, data.target, tasks=data.tasks)
     stacks = [np.moveaxis(grams[np.ix_(rows, rows)], 2, 0) for rows in (data.tasks == t for t in model.tasks_)]
-    charges = kernel_charges(((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
+    charges = charges_of(effective_dimensions((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
     assert np.ptp(charges) > 0.5
     charged = TwoStageMKMTRLRegressor("precomputed", **options).fit(grams / charges, data.target, tasks=data.tasks)
     weights = charged.kernel_weights_ / charges

@@ -20,7 +20,7 @@ from ...memory import FIXED, TASK_OBJECTS, Need, fit_need, fitting_bytes
 from ...uncertainty.estimate import Uncertainty
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.build import KernelBank, charges_of, effective_dimensions, plan_grams
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
@@ -203,7 +203,7 @@ class TwoStagePlan(NamedTuple):
             return scaling.apply(grams, values.diagonals(rows), overwrite=True), weight
 
         tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
-        return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
+        return charges_of(effective_dimensions(scaled(data.rows[t]) for t in tasks), fit.parsimony)
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,8 @@ def scale_grams(
         charges = np.ones(len(raw.names))
         if parsimony:
             charges = charges_of(effective_dimensions(zip(stacks, weights, strict=True)), parsimony)
-    scalings = [_charge(scaling, stack, charges) for scaling, stack in zip(scalings, stacks, strict=True)]
+    if (charges != 1.0).any():
+        scalings = [_charge(scaling, stack, charges) for scaling, stack in zip(scalings, stacks, strict=True)]
     if not is_part:
         check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
@@ -296,8 +297,6 @@ def scale_grams(
 
 def _charge(scaling: Scaling, stack: np.ndarray, charges: np.ndarray) -> Scaling:
     """Divide a stack by the charges (K,) of kernels, in place; return the scaling that includes the charges."""
-    if (charges == 1.0).all():
-        return scaling
     stack /= charges.astype(stack.dtype)[:, np.newaxis, np.newaxis]
     return scaling.charged(charges)
 
@@ -312,7 +311,9 @@ def _scale_linked(
         return kernels, scaling
     assert raw.linked is not None
     scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
-    return PointStack(GramStack(scaled), [np.arange(len(weight))]), _charge(scaling, scaled, charges)
+    if (charges != 1.0).any():
+        scaling = _charge(scaling, scaled, charges)
+    return PointStack(GramStack(scaled), [np.arange(len(weight))]), scaling
 
 
 def stack_weights(data: TaskData) -> list[np.ndarray]:

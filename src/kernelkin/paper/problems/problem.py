@@ -144,7 +144,7 @@ class Problem(AnyProblem):
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Return bounds on F(B) and on the optimum, from machines solved at B (K, J)."""
-        R = self.penalty.value(B)
+        R = self.penalty.value_and_gradient(B)[0]
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)

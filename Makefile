@@ -7,7 +7,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 MIN_VENV := .venv-min
 MIN_STAMP := $(MIN_VENV)/.installed
 
-.PHONY: demo test test-min lint docs reproduce bench clean
+.PHONY: demo test test-min lint docs reproduce bench release clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -54,6 +54,12 @@ reproduce: $(STAMP)
 
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks
+
+# Build sdist and wheel, and use the wheel from an environment and a folder that have nothing else of this repository.
+release: $(STAMP)
+	$(BIN)/python -m pip install --quiet build
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+	.ci/smoke dist/kernelkin-*.whl
 
 clean:
 	rm -rf $(VENV) $(MIN_VENV) docs/_build docs/gallery docs/generated build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

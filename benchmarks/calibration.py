@@ -76,7 +76,7 @@ def _kernelkin(data: Split) -> Probabilities:
 
 def _pooled(data: Split) -> Probabilities:
     """The same decision values with one link for all tasks, fitted to the same held-out values."""
-    from kernelkin.uncertainty import fit_link
+    from kernelkin.paper.calibration import fit_link
 
     model = _fitted(data)
     held, rows = model.uncertainty_.held_out()

@@ -14,9 +14,9 @@ import resource
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.datasets import load_landmine, load_school
-from kernelkin.kernels import fit_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import read_couplings
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.fitting.targets import link_machines

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from kernelkin import MKMTRLClassifier, polynomial_kernels
-from kernelkin.data import make_folds
+from kernelkin.data.folds import make_folds
 from kernelkin.datasets import load_landmine
 from kernelkin.paper.model_selection import MultiTaskCV
 

@@ -29,7 +29,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.kernels import default_kernels
+from kernelkin.kernels.families import default_kernels
 from kernelkin.paper.model_selection import MultiTaskCV
 
 from .small_sets import Data, data_sets

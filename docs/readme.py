@@ -1,7 +1,8 @@
 """Write the tables and the example of the README from what the repository holds: `python -m docs.readme`.
 
-Results come from docs/results/*/results.json, speed from docs/performance.md, the comparison from docs/demo.json, and
-what the example prints from running it. `--demo` repeats the comparison, which takes minutes, and draws its picture.
+The comparison on real data comes from docs/comparison.md, the demo from docs/demo.json, results of the paper from
+docs/results/*/results.json, and what the example prints from running it. `--demo` repeats the demo and draws its
+picture.
 """
 
 import doctest
@@ -22,50 +23,98 @@ from experiments.tables import Table, show
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
-DEMO, PICTURE = DOCS / "demo.json", DOCS / "images" / "shops.png"
-# Training days of a shop, and how often shops are drawn.
-DEMO_RUNS = ((15, 5), (150, 2))
-REAL_EXAMPLE = "landmine"
+DEMO, DEMO_PAGE, PICTURE = DOCS / "demo.json", DOCS / "demo.md", DOCS / "images" / "demo.png"
+# Data of the demo, training rows of a group, and how often they are drawn.
+DEMO_RUNS = (("fertility", 4, 5), ("elnino", 4, 5), ("grunfeld", 4, 5))
+# Columns of docs/comparison.md, and what the README calls them.
+CONTENDERS = {
+    "Kin": "**KinRegressor, KinClassifier**",
+    "mixed model": "linear mixed model",
+    "GPBoost": "GPBoost",
+    "LightGBM, pooled": "LightGBM, group as category",
+    "ridge, group indicators": "ridge, group indicators",
+}
 
 
 def fill(text: str) -> str:
     """The README with its tables made anew; each is between <!--name--> and <!--/name-->."""
-    tables = {"demo": comparison(), "real": real_example(), "results": results(), "speed": speed()}
+    return _fill(text, {"demo": demo_sentence(), "real": real_data(), "results": results()})
+
+
+def _fill(text: str, tables: dict[str, str]) -> str:
     for name, table in tables.items():
         pattern = rf"(<!--{name}-->\n\n).*?(\n\n<!--/{name}-->)"
         text, count = re.subn(pattern, lambda match, table=table: match[1] + table + match[2], text, flags=re.DOTALL)
-        assert count == 1, f"the README has {count} tables named {name}"
+        assert count == 1, f"there are {count} tables named {name}"
     return text
 
 
-def comparison() -> str:
-    """A row for each model of the demo, the best first; a column for each number of days."""
+def demo_sentence() -> str:
+    """What the picture shows, with the means over draws."""
+    run = next(run for run in json.loads(DEMO.read_text()) if run["data"] == "fertility")
+    means = {name: float(np.mean(errors)) for name, errors in run["rmse"].items()}
+    other = min((name for name in means if name != "Kin"), key=lambda name: means[name])
+    return (
+        f"Births per woman in {run['groups']} countries, {run['rows']} random years of each known, others predicted. "
+        f"Mean RMSE of {run['draws']} draws: {means['Kin']:.2f}; {other} {means[other]:.2f}; a linear mixed model "
+        f"{means['a linear mixed model']:.2f}; gradient boosting {means['gradient boosting']:.2f} "
+        "([why these data, and two others](docs/demo.md))."
+    )
+
+
+def demo_table() -> str:
+    """A row for each model, a column for each data set of the demo; the best in bold."""
     runs = json.loads(DEMO.read_text())
-    columns = ["R² on other days"]
-    for run in runs:
-        draws = "one draw" if run["n_draws"] == 1 else f"mean of {run['n_draws']} draws"
-        columns.append(f"{run['n_shops']} shops, {run['n_days']} days each ({draws})")
-    scores = {name: [run["scores"][name] for run in runs] for name in runs[0]["scores"]}
-    order = sorted(scores, key=lambda name: -np.mean(scores[name][0]))
-    best = [max(np.mean(run["scores"][name]) for name in scores) for run in runs]
-    bold = {(i, 1 + j) for i, name in enumerate(order) for j, run in enumerate(scores[name]) if np.mean(run) == best[j]}
-    rows = tuple((name, *(f"{np.mean(run):.2f}" for run in scores[name])) for name in order)
+    columns = ["RMSE", *(f"{run['data']}: {run['groups']} groups, {run['rows']} rows each" for run in runs)]
+    means = [{name: float(np.mean(errors)) for name, errors in run["rmse"].items()} for run in runs]
+    order = sorted(means[0], key=lambda name: means[0][name])
+    rows = tuple((name, *(f"{mean[name]:.3g}" for mean in means)) for name in order)
+    bold = {
+        (i, 1 + j) for i, name in enumerate(order) for j, mean in enumerate(means) if mean[name] == min(mean.values())
+    }
     return Table(tuple(columns), rows, frozenset(bold)).markdown()
 
 
+def real_data() -> str:
+    """A row for each contender: its loss relative to Kin, in known groups and later, and the sets where it is best."""
+    columns = ["", "14 data sets, 3 to 12 rows a group: loss relative to Kin", "best on", "later rows, 6 sets: loss"]
+    grouped, later = losses("grouped"), losses("later")
+    shown = list(CONTENDERS)
+    best = [min(shown, key=lambda name: row[name]) for row in grouped.values()]
+    rows = []
+    for name, title in CONTENDERS.items():
+        behind = [
+            f"{np.exp(np.mean([np.log(row[name] / row['Kin']) for row in suite.values()])):.2f}"
+            if all(name in row for row in suite.values())
+            else "-"
+            for suite in (grouped, later)
+        ]
+        rows.append((title, behind[0], str(best.count(name)), behind[1]))
+    return Table(tuple(columns), tuple(rows)).markdown()
+
+
+def losses(suite: str) -> dict[str, dict[str, float]]:
+    """Losses by data set and contender, from a table of docs/comparison.md."""
+    text = (DOCS / "comparison.md").read_text()
+    table = text.split(f"<!-- {suite} -->")[1].split(f"<!-- end of {suite} -->")[0].strip().splitlines()
+    cells = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table]
+    sets = [row for row, line in zip(cells[2:], table[2:], strict=True) if not line.startswith("| *")]
+    return {row[0]: dict(zip(cells[0][1:], map(float, row[1:]), strict=True)) for row in sets}
+
+
 def repeat_demo() -> None:
-    """Run the demo for all numbers of days; the picture is that of the first."""
+    """Run the demo on all data; the picture is that of `kernelkin demo`."""
     from kernelkin.cli.demo import run_demo
     from kernelkin.cli.terminal import Terminal
 
     stored = []
-    for days, draws in DEMO_RUNS:
-        with TemporaryDirectory() as folder:
-            run_demo(Terminal(), folder, n_days=days, n_draws=draws)
+    with TemporaryDirectory() as folder:
+        for data, rows, draws in DEMO_RUNS:
+            run_demo(Terminal(), folder, data=data, rows=rows, draws=draws)
             stored.append(json.loads((Path(folder) / "results.json").read_text()))
-            if days == DEMO_RUNS[0][0]:
-                _shrink(Path(folder) / "shops.png", PICTURE)
-        stored[-1].pop("seconds")
+            stored[-1].pop("seconds")
+        run_demo(Terminal(), folder)
+        _shrink(Path(folder) / "demo.png", PICTURE)
     DEMO.write_text(json.dumps(stored, indent=1) + "\n")
 
 
@@ -76,44 +125,9 @@ def _shrink(source: Path, target: Path) -> None:
     Image.open(source).convert("RGB").quantize(64).save(target, optimize=True)
 
 
-def real_example() -> str:
-    """A sentence on the first setting of a real data set: ours, one machine per task, and the best of the others."""
-    protocol = find_protocol(REAL_EXAMPLE)
-    units = [Result(**unit) for unit in json.loads((DOCS / "results" / REAL_EXAMPLE / "results.json").read_text())]
-    setting = next(setting for setting in protocol.settings if (setting.name, PUBLISHED) in protocol.paper)
-    cells = {model: cell for (place, model), cell in summarise(protocol, units).items() if place == setting.name}
-    names = {model.name for model in protocol.models(setting) if model.role == "baseline"}
-    best, best_cell = _best(protocol, cells, names)
-    ours, alone = (show(cells[name], protocol.metric) for name in (str(protocol.ours), "STL"))
-    fields = (
-        f"On real data: {protocol.title.lower()}, 19 fields with {setting.name.split(',')[0]} each, mean "
-        f"{protocol.metric.name} of ten runs: {ours}; one support vector machine per field {alone}; the best of the "
-        f"other multi-task models, {best}, {show(best_cell, protocol.metric)} "
-        f"([all results](docs/results/{REAL_EXAMPLE}/README.md))."
-    )
-    return f"{fields} {molecules_example()}"
-
-
-def molecules_example() -> str:
-    """A sentence on the assays of ToxCast: shared parts, and what is run on fingerprints otherwise."""
-    protocol = find_protocol("toxcast")
-    units = [Result(**unit) for unit in json.loads((DOCS / "results" / "toxcast" / "results.json").read_text())]
-    setting = protocol.settings[0].name
-    cells = {model: cell for (place, model), cell in summarise(protocol, units).items() if place == setting}
-    ours, machines, forest, boosting = (
-        show(cells[name], protocol.metric)
-        for name in (str(protocol.ours), "SVM, Morgan", "random forest, Morgan", "gradient boosting, Morgan")
-    )
-    return (
-        "Activity of 8,579 molecules in assays, seven labels of ten missing, several fingerprints and what assays "
-        f"share: AUC {ours} on 60 of 617 assays; one support vector machine per assay on one fingerprint {machines}, "
-        f"random forest {forest}, gradient boosting {boosting} ([ToxCast](docs/results/toxcast/README.md))."
-    )
-
-
 def results() -> str:
     """A row for each figure that the paper has of its model, with ours beside."""
-    columns = ("", "MK-MTRL in the paper", "MK-MTRL here", "KinRegressor, KinClassifier", "best of the others", "runs")
+    columns = ("", "MK-MTRL, paper", "MK-MTRL here", "Kin", "best of the others")
     found = [row for file in sorted(DOCS.glob("results/*/results.json")) for row in _rows(file)]
     bold = frozenset((i, j) for i, row in enumerate(found) for j, cell in enumerate(row) if cell[1])
     return Table(columns, tuple(tuple(cell[0] for cell in row) for row in found), bold).markdown()
@@ -128,36 +142,19 @@ def _rows(file: Path) -> Iterator[list[tuple[str, bool]]]:
         if (setting.name, PUBLISHED) in protocol.paper and (setting.name, ours) in cells:
             here = {model: cell for (place, model), cell in cells.items() if place == setting.name}
             best, best_cell = _best(protocol, here, {m.name for m in protocol.models(setting) if m.role == "baseline"})
-            kind = "more" if protocol.metric.larger_is_better else "less"
+            arrow = "↑" if protocol.metric.larger_is_better else "↓"
             yield [
-                (f"[{protocol.title}](docs/results/{name}/README.md), {setting.name}; {protocol.metric.name}, "
-                 f"{kind} is better", False),
-                (protocol.paper[setting.name, PUBLISHED], False),
-                *((show(here[m], protocol.metric), here[m].bold) for m in (PUBLISHED, ours)),
-                (f"{best} {show(best_cell, protocol.metric)}", best_cell.bold),
-                (str(here[ours].runs), False),
+                (f"[{protocol.title}](docs/results/{name}/README.md), {setting.name}; "
+                 f"{protocol.metric.name} {arrow}", False),
+                (protocol.paper[setting.name, PUBLISHED].split(" ±")[0], False),
+                *((show(here[m], protocol.metric).split(" ±")[0], here[m].bold) for m in (PUBLISHED, ours)),
+                (f"{best} {show(best_cell, protocol.metric).split(' ±')[0]}", best_cell.bold),
             ]  # fmt: skip
 
 
 def _best(protocol: Protocol, cells: dict[str, Cell], names: set[str]) -> tuple[str, Cell]:
     sign = 1 if protocol.metric.larger_is_better else -1
     return max(((name, cells[name]) for name in names & set(cells)), key=lambda item: sign * item[1].mean)
-
-
-def speed() -> str:
-    """Every table of docs/performance.md that has a column "times ours", without our own row."""
-    rows, heading, columns = [], "", []
-    for line in (DOCS / "performance.md").read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("## "):
-            heading, columns = line.removeprefix("## "), []
-        elif line.startswith("|") and "times ours" in cells:
-            columns = cells
-        elif line.startswith("|") and columns and not set(cells[0]) <= {"-"}:
-            row = dict(zip(columns, cells, strict=True))
-            if row["times ours"] != "1":
-                rows.append((heading, row[""], row["times ours"]))
-    return Table(("problem", "method", "run time relative to kernelkin"), tuple(rows)).markdown()
 
 
 class Example(doctest.DocTestRunner):
@@ -177,4 +174,5 @@ class Example(doctest.DocTestRunner):
 if __name__ == "__main__":
     if "--demo" in sys.argv:
         repeat_demo()
+    DEMO_PAGE.write_text(_fill(DEMO_PAGE.read_text(), {"table": demo_table()}))
     README.write_text(Example(fill(README.read_text())).text)

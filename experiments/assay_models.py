@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from kernelkin import AverageClassifier, MKMTRLClassifier
 from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper.calibration import TaskLink, fit_link
 from kernelkin.paper.fitting import Classification, Shape
 from kernelkin.paper.penalties import FixedWeights
-from kernelkin.uncertainty import TaskLink, fit_link
 
 from .assay_data import AUC, RANDOM, divide
 from .assay_kernels import MoleculeKernels

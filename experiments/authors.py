@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from kernelkin.kernels import Kernel, evaluate, fit_kernels
+from kernelkin.kernels.kernel import Kernel, evaluate, fit_kernels
 
 # How often each of their loops turns at most, and the relative change of a value at which it ends.
 ROUNDS, CHANGE = 100, 1e-8

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("howto/*.md")]
+PAGES = [*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("cases/*.md")]
 
 
 def exists(page, target):

@@ -13,7 +13,7 @@ import pytest
 import kernelkin
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("docs", "docs/guide", "docs/howto")
+FOLDERS = ("docs", "docs/guide")
 PAGES = [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md")) if ">>>" in page.read_text()]
 # The modules a user imports from.
 PUBLIC = ("datasets", "exceptions", "paper", "plots")

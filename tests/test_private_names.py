@@ -13,6 +13,7 @@ ALLOWED = {
     "_actions",
     "_getframe",
     "_kwargs",
+    "_asdict",
     "_replace",
     "_response_method",
     "_score_func",

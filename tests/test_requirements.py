@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TESTED = ("plot", "cli", "data", "parquet", "excel", "dask", "test")
+TESTED = ("plot", "cli", "demo", "data", "parquet", "excel", "dask", "test")
 
 
 def test_the_lowest_versions_are_those_declared():

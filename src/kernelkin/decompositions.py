@@ -64,11 +64,6 @@ def eigvalsh(S: Array) -> Array:
     return _first_that_works(S, np.linalg.eigvalsh, lambda X: scipy.linalg.eigh(X, driver="ev")[0])
 
 
-def smallest_eigenvalue(S: Array) -> float:
-    """Return the smallest eigenvalue of a symmetric S (n, n), if possible without computing the others."""
-    return float(_first_that_works(S, lambda X: scipy.linalg.eigvalsh(X, subset_by_index=[0, 0]), eigvalsh)[0])
-
-
 def cholesky(S: Array) -> Array:
     """Return lower triangular L with L L' = S (..., n, n); if that fails, too small eigenvalues are raised."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, EISDIR, ENOSPC
@@ -59,27 +58,16 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _copy_permissions(target: Path, partial: Path) -> None:
-    """Give `partial` the owner and mode of `target`, if there is one."""
-    try:
-        known = target.stat()
-    except FileNotFoundError:
+    """Give `partial` the owner, group and mode of `target`, if there is one and as far as the system allows."""
+    if not target.exists():
         return
-    mode = stat.S_IMODE(known.st_mode)
-    if not _give_to(partial, known.st_uid, known.st_gid):
-        # If the group differs, it must not get the access of the old group.
-        mode = mode & ~0o6070 | (mode & 0o007) << 3
-    os.chmod(partial, mode)
-
-
-def _give_to(path: Path, user: int, group: int) -> bool:
-    """Set owner and group as far as the system allows; return whether the group is right."""
-    if not hasattr(os, "chown"):
-        return True
-    with suppress(PermissionError):
-        os.chown(path, -1, group)
-    with suppress(PermissionError):
-        os.chown(path, user, -1)
-    return path.stat().st_gid == group
+    known = target.stat()
+    for owner in ((-1, known.st_gid), (known.st_uid, -1)):
+        with suppress(PermissionError, AttributeError):
+            os.chown(partial, *owner)
+    # Another group must not get the access of the old one.
+    kept = 0o7777 if partial.stat().st_gid == known.st_gid else 0o707
+    os.chmod(partial, known.st_mode & kept)
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
@@ -114,10 +102,7 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""
-        try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return (self.path / name).read_bytes() if (self.path / name).exists() else None
 
     def write(self, name: str, content: bytes | str) -> None:
         path = self.path / name

@@ -27,18 +27,8 @@ class Progress:
     Call either `begin` at the start of each step, which finishes the previous one, or `finish` at the end of each step,
     from any thread. If the stream cannot be written, such as a closed pipe, the display stops and the work continues.
 
-    Parameters
-    ----------
-    total : int
-        Number of steps.
-    weights : sequence of `total` float, optional
-        Relative durations of the steps; equal by default.
-    stream : text stream, optional
-        Where to write; standard error by default.
-    clock : callable, in seconds
+    `weights` are the relative durations of the `total` steps; equal by default.
 
-    Examples
-    --------
     >>> with Progress(2, stream=sys.stdout) as progress:
     ...     progress.begin("average kernel")
     ...     progress.begin("MK-MTRL")

@@ -96,7 +96,7 @@ def test_a_warning_is_one_line_and_the_hook_is_put_back(only, capsys):
     assert warnings.showwarning is hook
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["demo", "--days", "many"]])
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["demo", "--rows", "many"]])
 def test_wrong_calls_leave_with_two(argv, capsys):
     with pytest.raises(SystemExit) as leaving:
         cli.main(argv)

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.cli.evaluation import hold_out, predict_baseline, predict_entries, read_entries, score_models, shorten
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.relations import SeparateModels
 from kernelkin.tables import TableSchema
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from kernelkin.data import Queries, TaskData
+from kernelkin.data.forms import Queries, TaskData
 from kernelkin.estimators import MultiTaskEstimator
 
 N = 12

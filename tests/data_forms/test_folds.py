@@ -3,7 +3,8 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-from kernelkin.data import TaskKFold, make_folds, read_training
+from kernelkin.data.folds import TaskKFold, make_folds
+from kernelkin.data.forms import read_training
 
 
 def read(X, y, tasks=None, classification=True):

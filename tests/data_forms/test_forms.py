@@ -9,7 +9,9 @@ from sklearn.exceptions import DataConversionWarning
 
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
-from kernelkin.data import encode_tasks, listing, read_training
+from kernelkin.data.arrays import listing
+from kernelkin.data.checks import encode_tasks
+from kernelkin.data.forms import read_training
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 LABELS = np.tile([0, 1, 1], 4)

@@ -6,7 +6,7 @@ import pytest
 
 from data_forms.reading import TASKS, N, X, Y
 from kernelkin import MKMTRLRegressor
-from kernelkin.data import read_queries, read_training, take_tasks
+from kernelkin.data.forms import read_queries, read_training, take_tasks
 
 CLASSES = np.tile(["u", "v", "w"], 4)
 TABLE = pd.DataFrame({"school": TASKS, "class": CLASSES})

@@ -13,7 +13,7 @@ from kernelkin import (
     TwoStageMKMTRLClassifier,
     gaussian_kernels,
 )
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.paper.fitting.targets import classes_of_outputs, link_machines, task_classes
 from kernelkin.paper.learners import Machine
 

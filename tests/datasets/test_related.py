@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelkin.datasets import make_related_tasks
-from kernelkin.kernels import fit_kernels
+from kernelkin.kernels.kernel import fit_kernels
 
 
 def grams(bunch, task):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.utils import Bunch
 
 from experiments import school
-from kernelkin.kernels import evaluate, fit_kernels
+from kernelkin.kernels.kernel import evaluate, fit_kernels
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("KERNELKIN_DATA"), reason="KERNELKIN_DATA does not name a folder with the data sets"

@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor, TwoStageMKMTRLRegressor
-from kernelkin.kernels import (
-    check_gram,
-    check_precomputed,
-    evaluate,
-    fit_kernels,
-    nearest_psd,
-    polynomial_kernels,
-    precomputed_names,
-    project_stack,
-    resolve_kernels,
-)
-from kernelkin.kernels.grams import is_psd
+from kernelkin.kernels.families import polynomial_kernels, resolve_kernels
+from kernelkin.kernels.grams import check_gram, check_precomputed, is_psd, nearest_psd, precomputed_names, project_stack
+from kernelkin.kernels.kernel import evaluate, fit_kernels
 from kernelkin.paper import MTRLRegressor
 
 

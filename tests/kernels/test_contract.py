@@ -8,7 +8,9 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import laplacian_kernel
 
-from kernelkin.kernels import KERNEL_FAMILIES, check_gram, diagonals, evaluate, fit_kernels, pairs, resolve_kernels
+from kernelkin.kernels.families import KERNEL_FAMILIES, resolve_kernels
+from kernelkin.kernels.grams import check_gram
+from kernelkin.kernels.kernel import diagonals, evaluate, fit_kernels, pairs
 
 ARGUMENTS = {
     "gaussian": [

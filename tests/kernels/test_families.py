@@ -4,21 +4,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import pairwise
 
-from kernelkin.kernels import (
-    Kernel,
-    LinearKernel,
+from kernelkin.kernels.families import (
     default_kernels,
-    evaluate,
-    fit_kernels,
     gaussian_kernels,
     linear_kernels,
-    pairs,
     polynomial_kernels,
     resolve_kernels,
     tanimoto_kernels,
     view_kernels,
 )
-from kernelkin.kernels.kernel import median_distance
+from kernelkin.kernels.kernel import Kernel, LinearKernel, evaluate, fit_kernels, median_distance, pairs
 
 
 @pytest.fixture

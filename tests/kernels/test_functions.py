@@ -1,17 +1,10 @@
 import numpy as np
 import pytest
 
-from kernelkin.kernels import (
-    evaluate,
-    fit_kernels,
-    gaussian_kernels,
-    mirror,
-    pairs,
-    polynomial_kernels,
-    resolve_kernels,
-)
 from kernelkin.kernels import kernel as kernel_module
-from kernelkin.kernels.kernel import GaussianKernel, median_distance
+from kernelkin.kernels.families import gaussian_kernels, polynomial_kernels, resolve_kernels
+from kernelkin.kernels.grams import mirror
+from kernelkin.kernels.kernel import GaussianKernel, evaluate, fit_kernels, median_distance, pairs
 
 
 def brute_median(X, repeats=None):

@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import KernelCenterer
 
-from kernelkin.kernels import (
-    SCALINGS,
-    diagonals,
-    evaluate,
-    fit_diagonal_scaling,
-    fit_kernels,
-    fit_scaling,
-    gaussian_kernels,
-    linear_kernels,
-    polynomial_kernels,
-)
+from kernelkin.kernels.families import gaussian_kernels, linear_kernels, polynomial_kernels
+from kernelkin.kernels.grams import SCALINGS, fit_diagonal_scaling, fit_scaling
+from kernelkin.kernels.kernel import diagonals, evaluate, fit_kernels
 
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-12}
 

@@ -57,15 +57,6 @@ def version_2(folder, limit, used, cache=0):
     }
 
 
-def version_1(folder, limit, used, cache=0):
-    base = f"sys/fs/cgroup/memory{folder}"
-    return {
-        f"{base}/memory.limit_in_bytes": f"{limit}\n",
-        f"{base}/memory.usage_in_bytes": f"{used}\n",
-        f"{base}/memory.stat": f"cache {used}\ntotal_inactive_file {cache}\n",
-    }
-
-
 GROUPS = {
     "version 2": ({"proc/self/cgroup": "0::/job\n", **version_2("/job", 4 * GIB, GIB)}, 3 * GIB),
     "version 2, page cache is given back": (
@@ -83,22 +74,6 @@ GROUPS = {
     "version 2, in a container, whose group is the root": (
         {"proc/self/cgroup": "0::/\n", **version_2("", 2 * GIB, GIB)},
         GIB,
-    ),
-    "version 1": (
-        {"proc/self/cgroup": "5:cpu,cpuacct:/a\n4:memory:/job\n", **version_1("/job", 4 * GIB, 2 * GIB, cache=GIB)},
-        3 * GIB,
-    ),
-    "version 1, in a container that sees its own group as the root": (
-        {"proc/self/cgroup": "4:memory:/docker/abc\n", **version_1("", 2 * GIB, GIB)},
-        GIB,
-    ),
-    "both versions, the tighter counts": (
-        {
-            "proc/self/cgroup": "4:memory:/job\n0::/job\n",
-            **version_1("/job", 6 * GIB, GIB),
-            **version_2("/job", 4 * GIB, GIB),
-        },
-        3 * GIB,
     ),
     "more used than allowed": ({"proc/self/cgroup": "0::/job\n", **version_2("/job", GIB, 2 * GIB)}, 0),
     "files that make no sense": (

@@ -100,7 +100,7 @@ def test_estimated_correlation_does_not_follow_the_number_of_rows():
 
 
 def _pooled(model, X, y, tasks):
-    from kernelkin.data import read_training
+    from kernelkin.data.forms import read_training
 
     return PooledRows.of(model, read_training(X, y, tasks, None, classification=False), classification=False)
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelkin import IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.exceptions import ApproximationWarning
-from kernelkin.kernels import check_gram
+from kernelkin.kernels.grams import check_gram
 from kernelkin.paper import MKMTFLRegressor, MTRLRegressor
 from kernelkin.paper.penalties import RelationPenalty
 

@@ -76,7 +76,7 @@ def no_work(monkeypatch):
         "cli.training.Recipe.fit",
         "report.report_of_files",
         "storage.SavedModel.predict",
-        "cli.demo.make_shops",
+        "cli.demo._compare",
     ):
         monkeypatch.setattr(f"kernelkin.{name}", begun)
 

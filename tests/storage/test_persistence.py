@@ -268,3 +268,10 @@ def test_the_parts_of_a_file_do_not_grow_with_the_number_of_columns(tmp_path):
         assert_array_equal(loaded.predict(wide, tasks=TASKS), model.predict(wide, tasks=TASKS))
         nodes.append((tmp_path / "m.kin").read_bytes().count(b'"at"'))
     assert nodes[0] == nodes[1]
+
+
+def test_a_model_of_several_groupings_is_saved(path):
+    groups = {"task": TASKS, "half": np.tile(["x", "y"], len(TASKS) // 2)}
+    model = kernelkin.KinRegressor().fit(X, Y, tasks=groups)
+    save_model(model, path)
+    assert_array_equal(load_model(path).model.predict(X, tasks=groups), model.predict(X, tasks=groups))

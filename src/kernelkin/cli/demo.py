@@ -1,27 +1,21 @@
-"""The demo: sales of shops with few days each, predicted by KinRegressor and by common alternatives."""
+"""The demo: real data with few rows in each group, predicted by KinRegressor and by common alternatives.
+
+The data come with statsmodels, so nothing is downloaded.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from ..datasets._shops import make_shops
 from ..files import Folder, open_whole
 from ..kin.estimators import KinRegressor
-from ..paper.model_selection.cv import MultiTaskCV
-from ..paper.models.machines import AverageRegressor
+from ..relations.baselines import KIN, LinearMixedModel, make_baselines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,248 +23,229 @@ if TYPE_CHECKING:
 
     from .terminal import Terminal
 
-# Held-out days of each shop.
-TEST_DAYS = 200
-OURS = "KinRegressor"
-POOLED = "gradient boosting, all shops, shop as category"
-BOOSTING_GRID = {"learning_rate": [0.03, 0.1], "max_leaf_nodes": [4, 31], "min_samples_leaf": [5]}
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#9a9a9a"
+CUBIC = "a mixed model, cubic"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9a9a9a"
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
-class DemoResult:
-    """Scores of every model on every draw, and the models and data of the first draw.
+class Panel(NamedTuple):
+    """Rows of groups.
 
     Attributes
     ----------
-    scores : R^2 on held-out days (n_shops,), for each draw, by model.
-    seconds : the run time of each model on each draw.
-    models, data : the models fitted to the first draw, and the first draw.
+    question : what the demo asks, in a sentence.
+    unit, axis : names of the target, and of the first column, for figures.
+    X, y, groups : columns (n, d), targets (n,) and groups (n,).
     """
 
-    def __init__(self) -> None:
-        self.scores: dict[str, list[np.ndarray]] = {}
-        self.seconds: dict[str, list[float]] = {}
-        self.models: dict[str, Any] = {}
-        self.data: Any = None
+    question: str
+    unit: str
+    axis: str
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray
 
-    def add(self, name: str, model: Any, data: Any) -> None:
-        """Fit a model to a draw and score it on the held-out days."""
-        began = time.perf_counter()
-        model.fit(data.data, data.target, tasks=data.tasks)
-        values = model.predict(data.data_test, tasks=data.tasks_test)
-        self.seconds.setdefault(name, []).append(time.perf_counter() - began)
-        y, shops = data.target_test, data.tasks_test
-        scores = [r2_score(y[shops == shop], values[shops == shop]) for shop in np.unique(shops)]
-        self.scores.setdefault(name, []).append(np.array(scores))
-        self.models.setdefault(name, model)
-        self.data = data if self.data is None else self.data
+    def draw(self, rows: int, seed: int) -> np.ndarray:
+        """Return a mask of training rows: so many random rows of each group."""
+        rng, train = np.random.default_rng(seed), np.zeros(len(self.y), dtype=bool)
+        for group in np.unique(self.groups):
+            train[rng.permutation(np.flatnonzero(self.groups == group))[:rows]] = True
+        return train
+
+
+def fertility() -> Panel:
+    """Births per woman in 210 countries, 1960 to 2013 (World Bank)."""
+    from statsmodels.datasets import fertility as source
+
+    table = source.load_pandas().data
+    years = [column for column in table.columns if column.isdigit()]
+    long = table.melt("Country Name", years, "year", "births").dropna()
+    question = (
+        "Births per woman in 210 countries: {rows} years of each are known. Which model predicts the other years?"
+    )
+    X, y = long[["year"]].to_numpy(float), long["births"].to_numpy(float)
+    return Panel(question, "births per woman", "year", X, y, long["Country Name"].to_numpy(str))
+
+
+def grunfeld() -> Panel:
+    """Investment of 11 American firms, 1935 to 1954, with their value and capital."""
+    from statsmodels.datasets import grunfeld as source
+
+    table = source.load_pandas().data
+    question = "Investment of 11 firms: {rows} years of each are known. Which model predicts the other years?"
+    X, y = table[["year", "value", "capital"]].to_numpy(float), table["invest"].to_numpy(float)
+    return Panel(question, "investment, million dollars", "year", X, y, table["firm"].to_numpy(str))
+
+
+def elnino() -> Panel:
+    """Monthly temperature of the sea off Peru in 61 years, 1950 to 2010."""
+    from statsmodels.datasets import elnino as source
+
+    table = source.load_pandas().data
+    question = "Temperature of the sea in 61 years: {rows} months of each are known. Which model predicts the others?"
+    X = np.tile(np.arange(1.0, 13.0), len(table))[:, np.newaxis]
+    years = np.repeat(table["YEAR"].astype(int).to_numpy(str), 12)
+    return Panel(question, "°C", "month", X, table[list(MONTHS)].to_numpy(float).ravel(), years)
+
+
+PANELS: dict[str, Callable[[], Panel]] = {"fertility": fertility, "grunfeld": grunfeld, "elnino": elnino}
+
+
+class Cubic(LinearMixedModel):
+    """A linear mixed model with the squares and cubes of the columns."""
+
+    def _columns(self, X: Any) -> np.ndarray:
+        X = super()._columns(X)
+        if not hasattr(self, "range_"):
+            self.range_ = X.mean(axis=0), X.std(axis=0)
+        Z = (X - self.range_[0]) / self.range_[1]
+        return np.hstack([Z, Z**2, Z**3])
+
+
+def make_models() -> dict[str, Any]:
+    """Return unfitted models by name, each with `fit(X, y, tasks)` and `predict(X, tasks)`."""
+    return {KIN: KinRegressor(random_state=0), CUBIC: Cubic(), **make_baselines(classification=False)}
+
+
+class DemoResult(NamedTuple):
+    """Errors and times by model, one for each draw; and predictions and intervals of all rows in the first draw."""
+
+    panel: Panel
+    train: np.ndarray
+    errors: dict[str, list[float]]
+    seconds: dict[str, list[float]]
+    values: dict[str, np.ndarray]
+    interval: np.ndarray
 
     def means(self) -> dict[str, float]:
-        """Return the mean R^2 over shops and draws, by model."""
-        return {name: float(np.mean(scores)) for name, scores in self.scores.items()}
+        """Return the mean RMSE by model, the least first."""
+        means = {name: float(np.mean(errors)) for name, errors in self.errors.items()}
+        return dict(sorted(means.items(), key=lambda item: item[1]))
+
+    def best_other(self) -> str:
+        """Return the name of the best model other than Kin."""
+        return next(name for name in self.means() if name != KIN)
 
 
 def run_demo(
-    terminal: Terminal, folder: str | Path = "demo", *, n_shops: int = 12, n_days: int = 15, n_draws: int = 1
+    terminal: Terminal, folder: str | Path = "demo", *, data: str = "fertility", rows: int = 4, draws: int = 1
 ) -> DemoResult:
-    """Fit all models to each draw, print their scores on held-out days, and draw a figure."""
+    """Fit all models to random rows of each group, print their errors on the other rows, and draw a figure."""
     began = time.perf_counter()
+    if rows < 2 or draws < 1:
+        raise ValueError(f"the demo needs two rows of each group and one draw at least, not {rows} and {draws}")
     Folder(folder).prepare()
-    draws = [make_shops(n_shops, n_days, test_size=TEST_DAYS, random_state=seed) for seed in range(n_draws)]
-    names = list(make_models())
-    terminal.say(
-        f"Sales of {n_shops} shops with {n_days} days each: seven columns, of which three matter; a part of the",
-        "function is common to all shops, the rest is each shop's own. Which model predicts other days best?",
-        "",
-    )
-    result = DemoResult()
-    with terminal.progress(n_draws * len(names)) as progress:
-        for draw, data in enumerate(draws, 1):
-            for name, model in make_models(n_jobs=-1).items():
-                progress.begin(name if n_draws == 1 else f"draw {draw}: {name}")
-                result.add(name, model, data)
-    terminal.table(["model", "R²", "± s.e.", f"gain of {OURS}", "seconds"], table_rows(result))
-    _show_choice(terminal, result)
-    _keep(terminal, result, Path(folder), {"n_shops": n_shops, "n_days": n_days, "n_draws": n_draws})
+    try:
+        panel = PANELS[data]()
+    except ImportError as error:
+        raise ImportError("the data of the demo come with statsmodels: install kernelkin[demo]") from error
+    terminal.say(panel.question.format(rows=rows), "")
+    outcome = _compare(terminal, panel, rows, draws)
+    _show(terminal, outcome)
+    settings = {"data": data, "rows": rows, "draws": draws, "groups": len(np.unique(panel.groups))}
+    _keep(terminal, outcome, Path(folder), settings)
     terminal.say("", f"Done in {time.perf_counter() - began:.0f} s.")
-    return result
+    return outcome
 
 
-def table_rows(result: DemoResult) -> list[list[str]]:
-    """Return a row for each model, best first: score, standard error, gain of KinRegressor, time."""
-    means, ours = result.means(), result.scores[OURS]
-    rows = []
-    for name in sorted(means, key=lambda name: -means[name]):
-        gains = [our_score - their_score for our_score, their_score in zip(ours, result.scores[name], strict=True)]
-        gain = "" if name == OURS else f"{np.mean(gains):+.3f} ± {_standard_error(gains):.3f}"
-        seconds = f"{np.mean(result.seconds[name]):.1f}"
-        rows.append([name, f"{means[name]:.3f}", f"{_standard_error(result.scores[name]):.3f}", gain, seconds])
-    return rows
+def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> DemoResult:
+    masks = [panel.draw(rows, seed) for seed in range(draws)]
+    names = list(make_models())
+    outcome = DemoResult(
+        panel, masks[0], {n: [] for n in names}, {n: [] for n in names}, {}, np.empty((len(panel.y), 2))
+    )
+    with terminal.progress(draws * len(names)) as progress:
+        for draw, train in enumerate(masks):
+            for name, model in make_models().items():
+                progress.begin(name if draws == 1 else f"draw {draw + 1}: {name}")
+                began = time.perf_counter()
+                model.fit(panel.X[train], panel.y[train], panel.groups[train])
+                values = model.predict(panel.X, panel.groups)
+                outcome.seconds[name].append(time.perf_counter() - began)
+                outcome.errors[name].append(float(np.sqrt(np.mean((values - panel.y)[~train] ** 2))))
+                outcome.values.setdefault(name, values)
+                if name == KIN and draw == 0:
+                    outcome.interval[:] = model.predict_interval(panel.X, panel.groups)
+    return outcome
 
 
-def _standard_error(scores: Sequence[np.ndarray]) -> float:
-    """Return the standard error over draws or, for a single draw, over shops."""
-    values = scores[0] if len(scores) == 1 else np.mean(scores, axis=1)
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-
-def _show_choice(terminal: Terminal, result: DemoResult) -> None:
-    means, model = result.means(), result.models[OURS]
-    other = max((name for name in means if name != OURS), key=lambda name: means[name])
-    left, before = 1 - means[OURS], 1 - means[other]
-    change = f"{1 - left / before:.0%} less" if left < before else f"{left / before - 1:.0%} more"
+def _show(terminal: Terminal, outcome: DemoResult) -> None:
+    panel, means, other = outcome.panel, outcome.means(), outcome.best_other()
+    spread = panel.y[~outcome.train].std()
+    rows = [
+        [name, f"{error:.3g}", f"{1 - (error / spread) ** 2:.3f}", f"{np.mean(outcome.seconds[name]):.1f}"]
+        for name, error in means.items()
+    ]
+    terminal.table(["model", f"RMSE ({panel.unit})", "R²", "seconds"], rows)
+    change = means[KIN] / means[other] - 1
+    held, (low, high) = ~outcome.train, outcome.interval.T
+    covered = np.mean((low <= panel.y) & (panel.y <= high), where=held)
     terminal.say(
         "",
-        f"± is the standard error over {'draws' if len(result.scores[OURS]) > 1 else 'shops'}.",
-        f"{OURS} leaves {change} variance unexplained than the best other model here ({other}).",
-        *model.explain().replace(". ", ".\n").split("\n"),
+        f"The error of Kin is {abs(change):.0%} {'below' if change < 0 else 'above'} that of the best other: {other}.",
+        f"{covered:.0%} of the rows that were held out are in Kin's 90% intervals.",
     )
 
 
-def _keep(terminal: Terminal, result: DemoResult, folder: Path, settings: dict[str, int]) -> None:
-    """Write the scores, and the figure of the first draw."""
-    stored = {
-        **settings,
-        "scores": {name: [float(np.mean(draw)) for draw in scores] for name, scores in result.scores.items()},
-        "seconds": {name: float(np.mean(seconds)) for name, seconds in result.seconds.items()},
-    }
+def _keep(terminal: Terminal, outcome: DemoResult, folder: Path, settings: dict[str, Any]) -> None:
+    """Write the errors, and the figure of the first draw."""
+    stored = {**settings, "unit": outcome.panel.unit, "rmse": outcome.errors, "seconds": outcome.seconds}
     with open_whole(folder / "results.json") as file:
         file.write(json.dumps(stored, indent=1).encode())
-    with open_whole(folder / "shops.png") as file:
-        _draw_demo(result, OURS, POOLED).savefig(file, format="png", dpi=120)
-    terminal.say("", "Written:", f"  {folder / 'shops.png'}", f"  {folder / 'results.json'}")
+    with open_whole(folder / "demo.png") as file:
+        _draw(outcome).savefig(file, format="png", dpi=120)
+    terminal.say("", "Written:", f"  {folder / 'demo.png'}", f"  {folder / 'results.json'}")
 
 
-def _draw_demo(result: DemoResult, ours: str, other: str) -> Figure:
-    """Draw the mean scores, and for two shops the true sales over the year and those predicted by two models."""
+def _draw(outcome: DemoResult) -> Figure:
+    """Draw the errors of all models, and two models beside the data in three groups, by their gain."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 4.2), layout="constrained")
-    bars, *seasons = figure.subplots(1, 3, gridspec_kw={"width_ratios": [1.2, 1, 1]})
-    _draw_scores(bars, result, ours)
-    gains = result.scores[ours][0] - result.scores[other][0]
-    order = np.argsort(gains)
-    # A typical shop, and the one with the smallest gain, which may be a loss.
-    shops = {"median": int(order[len(order) // 2]), "smallest": int(order[0])}
-    for axes, (which, shop) in zip(seasons, shops.items(), strict=True):
-        _draw_season(axes, result, shop, ours, other, f"{which} gain in R²: {gains[shop]:+.2f}")
-    seasons[0].set_ylabel("sales")
-    figure.legend(*seasons[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    panel, other = outcome.panel, outcome.best_other()
+    figure = Figure(figsize=(12, 3.9), layout="constrained")
+    bars, *axes = figure.subplots(1, 4, gridspec_kw={"width_ratios": [1.15, 1, 1, 1]})
+    _draw_errors(bars, outcome)
+    names = np.unique(panel.groups)
+    gains = np.array([_error(outcome, other, name) - _error(outcome, KIN, name) for name in names])
+    order = np.argsort(-gains)
+    for which, share, axis in zip(("top 5%", "median", "bottom 5%"), (0.05, 0.5, 0.95), axes, strict=True):
+        k = order[int(share * (len(order) - 1))]
+        note = f"{which}: RMSE {abs(gains[k]):.2g} {'lower' if gains[k] >= 0 else 'higher'}"
+        _draw_group(axis, outcome, names[k], other, note)
+    axes[0].set_ylabel(panel.unit)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
-def _draw_scores(axes: Axes, result: DemoResult, ours: str) -> None:
-    means = result.means()
-    names = sorted(means, key=lambda name: means[name])
-    colors = [BLUE if name == ours else GREY for name in names]
-    axes.barh([name.replace(", ", ",\n", 1) for name in names], [means[name] for name in names], color=colors)
+def _error(outcome: DemoResult, model: str, group: str) -> float:
+    rows = ~outcome.train & (outcome.panel.groups == group)
+    return float(np.sqrt(np.mean((outcome.values[model] - outcome.panel.y)[rows] ** 2))) if rows.any() else 0.0
+
+
+def _draw_errors(axes: Axes, outcome: DemoResult) -> None:
+    means = outcome.means()
+    names = list(means)[::-1]
+    axes.barh(names, [means[name] for name in names], color=[BLUE if name == KIN else GREY for name in names])
     for i, name in enumerate(names):
-        axes.text(max(means[name], 0) + 0.01, i, f"{means[name]:.2f}", va="center")
-    axes.set(xlabel="mean R² of the shops, held-out days", title="How well sales are predicted")
+        axes.text(means[name], i, f" {means[name]:.3g}", va="center")
+    axes.set(xlabel=f"RMSE on rows held out\n({outcome.panel.unit})", xlim=(0, 1.2 * max(means.values())))
+    axes.set_yticks(
+        range(len(names)), [name.replace(", ", ",\n").replace("model for each", "model\nfor each") for name in names]
+    )
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_season(axes: Axes, result: DemoResult, shop: int, ours: str, other: str, note: str) -> None:
-    """Draw sales over the year, other columns at their training means, and the training days of the shop."""
-    data = result.data
-    name = data.task_names[shop]
-    own = data.tasks == name
-    grid = np.repeat(data.data.mean(axis=0)[np.newaxis], 200, axis=0)
-    grid[:, 0] = np.linspace(1, 365, 200)
-    # Temperature follows the season, as in the data.
-    slope = np.polyfit(np.cos(2 * np.pi * data.data[:, 0] / 365), data.data[:, 1], 1)
-    grid[:, 1] = np.polyval(slope, np.cos(2 * np.pi * grid[:, 0] / 365))
-    tasks = np.repeat(name, len(grid))
-    axes.plot(grid[:, 0], data.functions(grid)[:, shop], color="black", linewidth=1.5, label="expected sales")
-    axes.plot(grid[:, 0], result.models[ours].predict(grid, tasks), color=BLUE, linewidth=2.5, label=ours)
-    axes.plot(grid[:, 0], result.models[other].predict(grid, tasks), color=ORANGE, linestyle="--", label=other)
-    axes.plot(data.data[own, 0], data.target[own], "o", color=GREY, markersize=5, label="training days of the shop")
-    axes.set(xlabel="day of the year", title=f"{name}\n{note}")
+def _draw_group(axes: Axes, outcome: DemoResult, group: str, other: str, note: str) -> None:
+    panel = outcome.panel
+    rows = np.flatnonzero(panel.groups == group)
+    rows = rows[np.argsort(panel.X[rows, 0])]
+    x, known = panel.X[rows, 0], outcome.train[rows]
+    axes.fill_between(x, *outcome.interval[rows].T, color=BLUE, alpha=0.15, linewidth=0, label="Kin, 90% interval")
+    axes.plot(x, outcome.values[other][rows], color=ORANGE, linestyle="--", linewidth=1.5, label=other)
+    axes.plot(x, outcome.values[KIN][rows], color=BLUE, linewidth=2.2, label=KIN)
+    axes.plot(x[~known], panel.y[rows][~known], ".", color=GREY, markersize=4, label="held out")
+    axes.plot(x[known], panel.y[rows][known], "o", color="black", markersize=6, label="known")
+    axes.set_title(group, pad=18)
+    axes.text(0.5, 1.01, note, transform=axes.transAxes, ha="center", fontsize=9, color="0.3")
+    axes.set_xlabel(panel.axis)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def make_models(n_jobs: int | None = None) -> dict[str, Any]:
-    """Return unfitted models by name, each with `fit(X, y, tasks)` and `predict(X, tasks)`.
-
-    `n_jobs` applies to the models of this library. For the others, the data are too small to gain from processes.
-    """
-    folds = KFold(5, shuffle=True, random_state=0)
-    forest = RandomForestRegressor(100, random_state=0)
-    boosting = GridSearchCV(HistGradientBoostingRegressor(random_state=0), BOOSTING_GRID, cv=folds)
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
-    average = MultiTaskCV(AverageRegressor(), {"C": np.logspace(-2, 3, 11)}, random_state=0, n_jobs=n_jobs)
-    return {
-        OURS: KinRegressor(random_state=0, n_jobs=n_jobs),
-        POOLED: StandardTargets(TaskAsCategory(boosting)),
-        "random forest, one model per shop": OneModelPerTask(forest),
-        "gradient boosting, one model per shop": OneModelPerTask(boosting),
-        "ridge regression, one model per shop": OneModelPerTask(ridge),
-        "average of kernels, C tuned": StandardTargets(average, columns=True),
-    }
-
-
-class OneModelPerTask(BaseEstimator):
-    """A clone of a scikit-learn regressor for each task."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
-        self.models_ = {
-            task: clone(self.estimator).fit(X[tasks == task], y[tasks == task]) for task in np.unique(tasks)
-        }
-        return self
-
-    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        values = np.empty(len(X))
-        for task in np.unique(tasks):
-            values[tasks == task] = self.models_[task].predict(X[tasks == task])
-        return values
-
-
-class TaskAsCategory(BaseEstimator):
-    """One scikit-learn gradient boosting model on the rows of all tasks, with the task as a categorical column."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
-        self.tasks_ = np.unique(tasks)
-        self.model_ = clone(self.estimator).set_params(estimator__categorical_features=[X.shape[1]])
-        self.model_.fit(self._table(X, tasks), y)
-        return self
-
-    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        return self.model_.predict(self._table(X, tasks))
-
-    def _table(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        return np.column_stack([X, np.searchsorted(self.tasks_, tasks)])
-
-
-class StandardTargets(BaseEstimator):
-    """A multi-task model on targets that are standardised within each task, because shops differ in size.
-
-    Parameters
-    ----------
-    estimator : model with `fit(X, y, tasks)` and `predict(X, tasks)`
-    columns : bool
-        Whether to standardise the columns of X too.
-    """
-
-    def __init__(self, estimator: Any, columns: bool = False) -> None:
-        self.estimator = estimator
-        self.columns = columns
-
-    def fit(self, X: np.ndarray, y: np.ndarray, tasks: np.ndarray) -> Self:
-        self.moments_ = {task: (y[tasks == task].mean(), y[tasks == task].std()) for task in np.unique(tasks)}
-        self.scaler_ = StandardScaler(with_mean=self.columns, with_std=self.columns).fit(X)
-        mean, spread = self._moments(tasks)
-        self.model_ = clone(self.estimator).fit(self.scaler_.transform(X), (y - mean) / spread, tasks)
-        return self
-
-    def predict(self, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-        mean, spread = self._moments(tasks)
-        return mean + spread * self.model_.predict(self.scaler_.transform(X), tasks)
-
-    def _moments(self, tasks: np.ndarray) -> np.ndarray:
-        return np.array([self.moments_[task] for task in tasks.tolist()]).T

@@ -43,15 +43,20 @@ class Command(NamedTuple):
 
 def _demo_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
-    parser.add_argument("--shops", type=int, default=12, help="number of shops (default: 12)")
-    parser.add_argument("--days", type=int, default=15, help="training days of each shop (default: 15)")
-    parser.add_argument("--draws", type=int, default=1, help="how often shops are drawn at random (default: 1)")
+    parser.add_argument(
+        "--data",
+        choices=("fertility", "grunfeld", "elnino"),
+        default="fertility",
+        help="births in countries (default), investment of firms, or temperature of the sea",
+    )
+    parser.add_argument("--rows", type=int, default=4, help="training rows of each group (default: 4)")
+    parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
 
 
 def _demo(arguments: Namespace, terminal: Terminal) -> None:
     from .demo import run_demo
 
-    run_demo(terminal, arguments.out, n_shops=arguments.shops, n_days=arguments.days, n_draws=arguments.draws)
+    run_demo(terminal, arguments.out, data=arguments.data, rows=arguments.rows, draws=arguments.draws)
 
 
 def _models_arguments(parser: ArgumentParser) -> None:
@@ -84,8 +89,8 @@ def _completion(arguments: Namespace, terminal: Terminal) -> None:
 COMMANDS = (
     Command(
         "demo",
-        "predict sales of shops with few days each; compare models and draw a figure",
-        "  kernelkin demo\n  kernelkin demo --days 60 --draws 5 -o figures",
+        "compare models on real data with few rows in each group, and draw a figure",
+        "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
         _demo_arguments,
         _demo,
         writes_files=True,

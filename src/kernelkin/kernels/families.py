@@ -71,17 +71,9 @@ def polynomial_kernels(
     Parameters
     ----------
     degrees : int or sequence of int
-        One kernel per degree.
     coef0 : float, default 1.0
-        Constant added to the inner product.
     columns : int, str, slice or list, default None
         The columns of X that the kernel uses. None: all.
-
-    Examples
-    --------
-    >>> from kernelkin import polynomial_kernels
-    >>> [kernel.name for kernel in polynomial_kernels((1, 2, 3))]
-    ['poly1', 'poly2', 'poly3']
     """
     suffix = "" if coef0 == 1 else f"(coef0={coef0:g})"
     powers = np.atleast_1d(degrees).tolist()
@@ -97,12 +89,6 @@ def linear_kernels(per_feature: bool = False, columns: Columns = None) -> list[K
         Whether to make one kernel per column.
     columns : int, str, slice or list, default None
         The columns of X that the kernel uses. None: all.
-
-    Examples
-    --------
-    >>> from kernelkin import linear_kernels
-    >>> [kernel.name for kernel in linear_kernels()]
-    ['linear']
     """
     return [_kernel("linear", LinearKernel(), columns, per_feature)]
 
@@ -116,22 +102,18 @@ def tanimoto_kernels(powers: int | Sequence[int] = 1, columns: Columns = None) -
     Parameters
     ----------
     powers : int or sequence of int, default 1
-        One kernel per power. With larger powers, only very similar rows have large values.
+        With larger powers, only very similar rows have large values.
     columns : int, str, slice or list, default None
-        The columns of X that the kernel uses. None: all. For several fingerprints
-        side by side, use `view_kernels`.
+        The columns of X that the kernel uses. None: all. `view_kernels` makes kernels of several fingerprints.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelkin import tanimoto_kernels, view_kernels
+    >>> from kernelkin import tanimoto_kernels
     >>> bits = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
     >>> tanimoto_kernels()[0].fit(bits)(bits).round(2)
     array([[1.  , 0.33],
            [0.33, 1.  ]])
-    >>> kernels = view_kernels({"circular": slice(0, 2), "keys": slice(2, 4)}, tanimoto_kernels((1, 3)))
-    >>> [kernel.name for kernel in kernels]
-    ['circular: tanimoto', 'circular: tanimoto^3', 'keys: tanimoto', 'keys: tanimoto^3']
     """
     named = [("tanimoto" if power == 1 else f"tanimoto^{power}", power) for power in np.atleast_1d(powers).tolist()]
     return [_kernel(name, TanimotoKernel(power), columns) for name, power in named]
@@ -168,7 +150,7 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
 
 
 def profile_kernel(table: Any) -> np.ndarray:
-    """Return a kernel between the columns of a table with missing values.
+    """Return a kernel (m, m) between the columns of a table with missing values, with ones on the diagonal.
 
     It is based on the correlations of columns over the rows where both are known, after subtracting the means of
     columns and rows. Even the sample correlations of unrelated columns are not zero: their matrix has eigenvalues of
@@ -179,11 +161,6 @@ def profile_kernel(table: Any) -> np.ndarray:
     table : array of shape (n, m)
         Numbers, with NaN for missing values. For a kernel between tasks, pass wide targets; for a kernel between rows,
         pass the transposed table. Use training values only.
-
-    Returns
-    -------
-    kernel : array of shape (m, m)
-        Positive semi-definite, with ones on the diagonal.
 
     Examples
     --------

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg import cholesky as cholesky_factor
 
-from ..decompositions import eigh, smallest_eigenvalue
+from ..decompositions import eigh, eigvalsh
 
 ASYMMETRY = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-8}
 # A computed Gram matrix is G = K + E with rounding errors E. If each value takes a few operations,
@@ -132,7 +132,7 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
     relative = max(_CANCELLATION[precision], _ROUNDINGS * len(G) * float(np.finfo(precision).eps))
     tolerance = relative * max(mean_diagonal, 0.0)
     if not has_cholesky(G, tolerance):
-        smallest = smallest_eigenvalue(G.astype(np.float64))
+        smallest = float(eigvalsh(G.astype(np.float64))[0])
         if smallest < -tolerance:
             raise ValueError(
                 f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "
@@ -146,19 +146,14 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
     """Return the positive semi-definite matrix nearest to G, in the Frobenius norm.
 
     Similarities that are not kernels (sigmoids, edit distances, correlations with missing values) give Gram matrices
-    with negative eigenvalues, which `fit` rejects. This function sets these eigenvalues to zero. Only training Grams
-    need it: values between rows to predict and training rows are used unchanged.
+    with negative eigenvalues, which `fit` rejects. This function sets them slightly above zero, so that the matrix is
+    positive semi-definite after rounding. Only training Grams need it: values between rows to predict and training rows
+    are used unchanged.
 
     Parameters
     ----------
     G : array (n, n)
         Real numbers. The symmetric part of G is projected.
-
-    Returns
-    -------
-    nearest : array (n, n)
-        Symmetric, with the dtype of G (float64 if G has no floating-point dtype). Negative eigenvalues are set
-        slightly above zero, so that the matrix is still positive semi-definite after rounding.
 
     Examples
     --------
@@ -255,14 +250,6 @@ class Scaling:
                 values -= row_mean.astype(values.dtype)
         out *= self.factor.astype(out.dtype)[:, None, None]
         return out
-
-    def apply_diagonal(self, diagonal: np.ndarray, cross: np.ndarray) -> np.ndarray:
-        """Scale k(x, x) (K, q) of new rows; cross (K, q, n) are their raw values with the training rows."""
-        if self.inverse_root is not None:
-            diagonal = (diagonal > np.finfo(float).tiny).astype(np.float64)
-        if self.row_mean is not None:
-            diagonal = diagonal - 2.0 * np.einsum("kqn,kn->kq", cross, self.weight) + self.grand_mean[:, None]
-        return diagonal * self.factor[:, None]
 
     def apply_pairs(self, values: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Scale values (K, p) of pairs of training rows at positions i (p,) and j (p,)."""

@@ -16,7 +16,7 @@ from ..kernels.families import is_precomputed
 from ..kernels.kernel import evaluate
 from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
-from ..mixed.units import Units, choose_units
+from ..mixed.units import Units, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
 
@@ -206,8 +206,11 @@ def mixed_data(
     )
 
 
-def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray) -> Units:
+def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> Units:
     """Return the units of targets; if the columns of y are tasks, each task has its own."""
+    if has_features:
+        # Levels and spreads of tasks are to follow the features.
+        return pooled_units(labelled.y, n_tasks, weight)
     if not labelled.wide:
         return choose_units(labelled.y, labelled.codes, n_tasks, weight)
     n = len(labelled.y)

@@ -110,7 +110,7 @@ class KinPlan:
             if self.labelled.wide or not classes.is_binary:
                 z = 2.0 * z - 1.0
         else:
-            self.units = target_units(self.labelled, data.n_tasks, weight)
+            self.units = target_units(self.labelled, data.n_tasks, weight, has_features=bool(task_kernels))
             location, spread = self._units()
             z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
         self.rows = mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None)

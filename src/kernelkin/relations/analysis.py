@@ -46,18 +46,6 @@ class TaskRelations:
         Number of draws without structure.
     left_out : array
         Labels of the tasks with one row, which are in no group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import AverageRegressor, task_relations
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(180, 2)), np.repeat(["a", "b", "c"], 60)
-    >>> y = np.where(tasks == "c", -1.0, 1.0) * X[:, 0] + 0.3 * rng.normal(size=180)
-    >>> model = AverageRegressor().fit(X, y, tasks=tasks)
-    >>> relations = task_relations(model, X, y, tasks, n_permutations=39, random_state=0)
-    >>> relations.groups.tolist()
-    [0, 0, 1]
     """
 
     tasks: np.ndarray

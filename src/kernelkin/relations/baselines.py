@@ -7,19 +7,20 @@ tuned within the training rows.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..data.checks import read_groupings
+from ..data.checks import encode_tasks, read_groupings
 from ..decompositions import eigh
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
 from ..mixed.structures import FittedStructure, MixedData, Structure
@@ -43,21 +44,9 @@ MANY_ROWS = 20_000
 
 
 class Baseline(BaseEstimator):
-    """A model of rows in groups.
+    """A model of rows in groups, for classes or numbers; `random_state` is the seed of landmarks, folds and trees.
 
-    Parameters
-    ----------
-    classification : bool, default False
-        Whether targets are classes.
-    random_state : int, default 0
-        Seed of landmarks, folds and trees.
-
-    Attributes
-    ----------
-    tasks_ : array of shape (T,)
-        The groups.
-    classes_ : array of shape (C,)
-        The classes, for classification.
+    `tasks_` (T,) are the groups of the fit, `classes_` (C,) its classes.
     """
 
     def __init__(self, classification=False, random_state=0):
@@ -65,18 +54,9 @@ class Baseline(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, tasks: Any) -> Self:
-        """Fit the model.
+        """Fit to rows (n, d) or a table, targets (n,), and the group of each row, or a table of several groupings.
 
-        Parameters
-        ----------
-        X : array of shape (n, d), or a table
-        y : array of shape (n,)
-        tasks : array of shape (n,), or a table with a column for each grouping
-            The group of each row; only the first grouping is used, except by the linear mixed model.
-
-        Returns
-        -------
-        self : object
+        Only the first grouping is used, except by the linear mixed model.
         """
         plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and bool(np.isfinite(X).all())
         self.encoder_ = None if plain else TableEncoder().fit(X)
@@ -118,19 +98,12 @@ class Baseline(BaseEstimator):
 
     def _codes(self, tasks: Any) -> list[np.ndarray]:
         """Return the position of each row's group in every grouping; -1 for groups that were not in training."""
-        found = []
-        for known, labels in zip(self.groupings_, read_groupings(tasks).values(), strict=True):
-            place = {label: k for k, label in enumerate(known.tolist())}
-            found.append(np.array([place.get(label, -1) for label in labels.tolist()], dtype=np.intp))
-        return found
+        pairs = zip(read_groupings(tasks).values(), self.groupings_, strict=True)
+        return [encode_tasks(labels, known, allow_unknown=True) for labels, known in pairs]
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        """Fit to standardised columns, group codes, and targets or class codes."""
-        raise NotImplementedError
-
-    def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        """Return means (q,), or probabilities (q, C)."""
-        raise NotImplementedError
+    # Fits to standardised columns (n, d), group codes, and targets or class codes; predicts means or probabilities.
+    _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray], None]
+    _predict: Callable[[np.ndarray, list[np.ndarray]], np.ndarray]
 
     def _outputs(self, y: np.ndarray) -> np.ndarray:
         """Return targets (n, 1), or 1 and -1 for classes: one column for two classes, otherwise one per class."""
@@ -211,8 +184,7 @@ class SeparateModels(_KernelRidge):
     """A separate model for each group: kernel ridge on the rows of the group alone.
 
     The kernel (linear, or linear and Gaussian) and the penalty are chosen for all groups together, by the leave-one-out
-    error. A group with one row predicts its target; a new group predicts the mean of all rows. Parameters are those of
-    `Baseline`.
+    error. A group with one row predicts its target; a new group predicts the mean of all rows.
     """
 
     separate = True
@@ -223,7 +195,6 @@ class OneModel(_KernelRidge):
 
     The kernel (linear, or linear and Gaussian), the weight of the group columns and the penalty minimise the
     leave-one-out error. More than 300 rows are represented by 300 landmarks; more than 500 groups share columns.
-    Parameters are those of `Baseline`.
     """
 
     separate = False
@@ -248,7 +219,7 @@ class LinearMixedModel(Baseline):
     """A linear mixed model: a level and linear slopes for each group, with variances by maximum evidence.
 
     Two classes use a logistic likelihood; more classes use regression on class indicators. Further groupings have
-    levels only. A new group uses the coefficients common to all groups. Parameters are those of `Baseline`.
+    levels only. A new group uses the coefficients common to all groups.
 
     Examples
     --------
@@ -283,11 +254,48 @@ class LinearMixedModel(Baseline):
         return p / p.sum(axis=1, keepdims=True)
 
 
+class GroupMeans(TransformerMixin, BaseEstimator):
+    """Replace the first column, codes of groups, by the mean target of the group, shrunk to that of all rows.
+
+    Training rows get means of other folds, so that no row contributes to its own value. With classes there is a column
+    for each, its frequency in the group. A new group has the mean of all rows.
+    """
+
+    def __init__(self, classes=False, shrinkage=1.0):
+        self.classes = classes
+        self.shrinkage = shrinkage
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        Y = np.eye(int(y.max()) + 1)[y] if self.classes else np.asarray(y, dtype=np.float64)[:, None]
+        self.mean_ = Y.mean(axis=0)
+        self.groups_, place, counts = np.unique(X[:, 0], return_inverse=True, return_counts=True)
+        sums = np.stack([np.bincount(place, column) for column in Y.T], axis=1)
+        self.values_ = (sums + self.shrinkage * self.mean_) / (counts[:, None] + self.shrinkage)
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(self.groups_, X[:, 0]).clip(max=len(self.groups_) - 1)
+        known = self.groups_[place] == X[:, 0]
+        return np.hstack([np.where(known[:, None], self.values_[place], self.mean_), X[:, 1:]])
+
+    def fit_transform(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        found = self.fit(X, y).transform(X)
+        if len(X) < 2 * FOLDS:
+            return found
+        # Rows come in random order.
+        fold = np.arange(len(X)) % 5
+        for k in range(5):
+            rest = GroupMeans(self.classes, self.shrinkage).fit(X[fold != k], y[fold != k])
+            width = rest.values_.shape[1]
+            found[fold == k, :width] = rest.transform(X[fold == k])[:, :width]
+        return found
+
+
 class GradientBoosting(Baseline):
     """Gradient boosting on all rows with the group as a category, by LightGBM if installed, else scikit-learn.
 
-    The number of trees, their size and (LightGBM) the smoothing of groups are chosen by 4-fold cross-validation.
-    Parameters are those of `Baseline`.
+    scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by `GroupMeans`. The
+    number of trees, their size and (LightGBM) the smoothing of groups are chosen by 4-fold cross-validation.
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
@@ -302,12 +310,12 @@ class GradientBoosting(Baseline):
             options["categorical_feature"] = [0]
         else:
             from sklearn import ensemble
+            from sklearn.pipeline import Pipeline
 
-            # The number of categories is limited to the number of bins; more groups become an ordered column.
-            category = [0] if len(self.tasks_) <= 255 else None
-            fixed = {"min_samples_leaf": 5, "early_stopping": False, "categorical_features": category}
-            model = getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=self.random_state, **fixed)
-            grid = {"max_iter": TREES, "max_leaf_nodes": LEAVES}
+            fixed = {"min_samples_leaf": 5, "early_stopping": False, "random_state": self.random_state}
+            trees = getattr(ensemble, f"HistGradientBoosting{kind}")(**fixed)
+            model = Pipeline([("groups", GroupMeans(self.classification)), ("trees", trees)])
+            grid = {"trees__max_iter": TREES, "trees__max_leaf_nodes": LEAVES}
         # The log loss needs rows of every class in each fold.
         rare = self.classification and np.bincount(y).min() < 2 * FOLDS
         score = "neg_mean_squared_error" if not self.classification else "accuracy" if rare else "neg_log_loss"

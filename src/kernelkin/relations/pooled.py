@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,17 +21,11 @@ ODDS_SPREAD, MOST_ODDS = 2.0, 3.0
 RIDGES, WEAKER = np.logspace(-3, 3, 13), 0.1
 
 
-@dataclass(frozen=True)
-class PooledRows:
+class PooledRows(NamedTuple):
     """One entry for each label: on wide data a row of X has an entry for each task.
 
-    Attributes
-    ----------
-    features : (n, m) features of the rows.
-    targets : (n, M) targets; classes as 1 and -1, or on the scale of log odds.
-    codes : (n,) the task of each entry, from 0, ascending.
-    rows : (n,) the row of X of each entry.
-    wide : whether tasks share rows.
+    `features` (n, m) and `targets` (n, M) of the entries (classes as 1 and -1, or log odds), the task of each entry
+    (`codes` (n,), ascending), its row of X (`rows` (n,)), and whether tasks share rows (`wide`).
     """
 
     features: np.ndarray
@@ -56,7 +49,7 @@ class PooledRows:
             targets = _log_odds(found)
         squares = np.square(targets - found.means(targets)).sum(axis=1, keepdims=True)
         spread = np.sqrt(found.means(squares) if wide and not classification else np.full_like(squares, squares.mean()))
-        return replace(found, targets=targets / np.where(spread > 0, spread, 1.0))
+        return found._replace(targets=targets / np.where(spread > 0, spread, 1.0))
 
     @property
     def sizes(self) -> np.ndarray:
@@ -71,11 +64,11 @@ class PooledRows:
     def select(self, tasks: np.ndarray) -> PooledRows:
         """Return the entries of some tasks (ascending positions), renumbered 0, 1, ..."""
         found = self.take(np.flatnonzero(np.isin(self.codes, tasks)))
-        return replace(found, codes=np.searchsorted(tasks, found.codes))
+        return found._replace(codes=np.searchsorted(tasks, found.codes))
 
     def take(self, entries: np.ndarray) -> PooledRows:
         """Return the entries at these ascending positions."""
-        features, targets, codes, rows = (x[entries] for x in (self.features, self.targets, self.codes, self.rows))
+        features, targets, codes, rows = (values[entries] for values in self[:4])
         return PooledRows(features, targets, codes, rows, self.wide)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
@@ -181,16 +174,17 @@ class CommonFit:
         self.design, y = self._centre(data.features), self._centre(data.targets)
         values, vectors = eigh(self.design.T @ self.design)
         kept = values > 1e-10 * max(values[-1], 1e-300)
-        self.squares = values[kept]
-        self.U = self.design @ (vectors[:, kept] / np.sqrt(self.squares))
-        shrink = self.squares / (self.squares + RIDGES[:, None])
+        squares = values[kept]
+        self.U = self.design @ (vectors[:, kept] / np.sqrt(squares))
+        shrink = squares / (squares + RIDGES[:, None])
         error = (y**2).sum() - (((2 - shrink) * shrink)[..., None] * (self.U.T @ y) ** 2).sum(axis=(1, 2))
         free = len(y) - (len(data.sizes) if offsets else 1) - shrink.sum(axis=1)
         best = float(RIDGES[np.argmin(error / np.maximum(free, 1e-9) ** 2)])
         self.ridge = WEAKER * best if offsets else best
+        self.shrink = squares / (squares + self.ridge)
         self.fitted = self.smooth(y)
         self.residuals = y - self.fitted
-        leverage = np.square(self.U * np.sqrt(self.squares / (self.squares + self.ridge))).sum(axis=1)
+        leverage = np.square(self.U) @ self.shrink
         leverage += 1.0 / data.sizes[data.codes] if offsets else 1.0 / len(y)
         self.errors = self.residuals / np.sqrt(np.maximum(1.0 - leverage, 0.1))[:, None]
 
@@ -199,7 +193,7 @@ class CommonFit:
 
     def smooth(self, y: np.ndarray) -> np.ndarray:
         """Return the fitted values (n, M) of centred targets (n, M)."""
-        return self.U @ ((self.squares / (self.squares + self.ridge))[:, None] * (self.U.T @ y))
+        return self.U @ (self.shrink[:, None] * (self.U.T @ y))
 
     def simulate(self, signs: np.ndarray) -> np.ndarray:
         """Return the residuals (n, M) of new targets: the fitted function plus errors with these signs (n,)."""
@@ -208,7 +202,7 @@ class CommonFit:
 
     def noise_of_means(self, features: np.ndarray) -> float:
         """Return the expected contribution of errors to the squared norm of the mean of features times values."""
-        gain = features.T @ (self.U * (self.squares / (self.squares + self.ridge))) / len(features)
+        gain = features.T @ (self.U * self.shrink) / len(features)
         return float(np.square(self.errors).sum(axis=1).mean() * np.square(gain).sum())
 
 

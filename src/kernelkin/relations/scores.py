@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -24,20 +23,10 @@ LEVEL = 0.95
 
 
 def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes: Any = None) -> dict[str, float]:
-    """Return scores over all test rows, the most important first.
+    """Return scores over all test rows, the most important first; NaN if a score is not defined.
 
-    Parameters
-    ----------
-    y : (n,) targets, or classes
-    predicted : (n,) means; or with `classes` the probabilities (n, C)
-    codes : (n,) the group of each row
-    classes : (C,) for classification
-
-    Returns
-    -------
-    scores : dict
-        RMSE in the units of y, R² and R² within groups; or log loss, AUC (two classes) and accuracy. NaN if a score is
-        not defined.
+    For targets y (n,) and predicted means (n,) of rows with group `codes` (n,): RMSE, R² and R² within groups. For
+    `classes` (C,) and predicted probabilities (n, C): log loss, AUC (two classes) and accuracy.
     """
     if classes is None:
         error = float(np.mean((y - predicted) ** 2))
@@ -79,15 +68,10 @@ def score_groups(
     return found
 
 
-@dataclass(frozen=True)
-class Gain:
-    """Gain of one model over another, in R² or in the log loss; positive if it is better.
+class Gain(NamedTuple):
+    """Gain of one model over another over all test rows, in R² or in the log loss (positive: better), and its interval.
 
-    Attributes
-    ----------
-    mean, low, high : float
-        The gain over all test rows, and its interval.
-    tasks : (T,) the gain of each group, shrunk towards the mean by its uncertainty; NaN with too few rows.
+    `tasks` (T,) has the gain of each group, shrunk towards the mean by its uncertainty; NaN with too few rows.
     """
 
     mean: float

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -30,20 +30,15 @@ LATER = 0.3
 NEAR = 0.01
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A comparison of models on the same test rows.
 
     Attributes
     ----------
-    how : str
-        How rows were held out.
-    test_rows : array of shape (T,) of int
-        Number of test rows of each group.
-    scores : dict from names of models to dicts of scores
-        The model of the report comes first.
-    gains : dict from names to Gain
-        The gain of the model of the report over each other model, in R² or in the log loss.
+    how : how rows were held out.
+    test_rows : (T,) the number of test rows of each group.
+    scores : the scores of each model by name, that of the report first.
+    gains : the `Gain` of the model of the report over each other model.
     """
 
     how: str
@@ -145,7 +140,11 @@ class SharingReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and texts."""
-        return json.loads(json.dumps(asdict(self), default=np.ndarray.tolist))
+        comparisons = {}
+        for question, found in self.comparisons.items():
+            gains = {name: gain._asdict() | {"tasks": gain.tasks.tolist()} for name, gain in found.gains.items()}
+            comparisons[question] = found._asdict() | {"test_rows": found.test_rows.tolist(), "gains": gains}
+        return vars(self) | {"tasks": self.tasks.tolist(), "comparisons": comparisons}
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> SharingReport:
@@ -199,10 +198,8 @@ def sharing_report(
         Whether to also leave out whole groups.
     times : array of shape (n,), or the name of a column of X, optional
         The time of each row; the last 30% of each group are held out once.
-    cv : int, default 5
-        Number of folds.
-    n_repeats : int, default 1
-        Number of repetitions of the folds within groups.
+    cv, n_repeats : int, default 5 and 1
+        Number of folds, and of repetitions of the folds within groups.
     name : str, optional
         Name of the model; by default the name of its class, or "Kin".
     target_scale : float, default 1.0
@@ -210,8 +207,7 @@ def sharing_report(
     random_state : int, RandomState or None
         Seed of folds and models.
     time_limit : float, optional
-        Time limit in seconds. After the first repetition, other parts start only if they are expected to finish in
-        time.
+        Limit in seconds. After the first repetition, other parts start only if they are expected to finish in time.
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
@@ -220,18 +216,6 @@ def sharing_report(
     Returns
     -------
     report : SharingReport
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin import KinRegressor, sharing_report
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(80, 2)), np.repeat(list("abcdefgh"), 10)
-    >>> y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=80)
-    >>> separate = "a separate model for each group"
-    >>> report = sharing_report(KinRegressor(), X, y, tasks, baselines=[separate], new_groups=False, random_state=0)
-    >>> report.comparisons["new rows of known groups"].gains[separate].sign
-    1
     """
     from .. import __all__ as public
 
@@ -246,12 +230,10 @@ def sharing_report(
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
         parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
-    display = Progress(1) if verbose else None
-    if display is not None:
-        display.begin("does sharing help")
-    found = _held_out(rows, models, parts, time_limit, callback if display is None else display.part)
-    if display is not None:
-        display.clear()
+    with Progress(1) if verbose else nullcontext() as display:
+        if display is not None:
+            display.begin("does sharing help")
+        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.part)
     repeats = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
     how = {NEW_ROWS: f"{cv} folds inside groups{repeats}", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
@@ -311,13 +293,8 @@ def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed:
 class _Rows:
     """Targets with their groups: one entry for each label, so wide data has several for each row of X.
 
-    Attributes
-    ----------
-    X : table, or array (n, d).
-    labels : (T,) the groups.
-    rows, codes, y : (N,) the row of X, the group and the target of each entry; wide numbers are divided by the spread
-        of their column.
-    classes : (C,) of all entries; None for numbers.
+    `rows`, `codes` and `y` (N,) are the row of X, the group and the target of each entry; wide numbers are divided by
+    the spread of their column. `labels` (T,) are the groups, `classes` (C,) those of all entries, None for numbers.
     """
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.forms import Queries
+from ..paper.uncertainty import class_probabilities
 from ..storage.model_files import SavedModel
 from ..tables.columns import RARE, Column
-from ..uncertainty.estimate import class_probabilities
 from .evaluation import number, numbers
 
 # Numbers of rows used to compute effects, of columns to draw, and of rows used to choose these columns.

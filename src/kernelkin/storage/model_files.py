@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .. import __version__
 from ..data.arrays import listing
 from ..exceptions import ModelFileError
 from ..files import write_whole
@@ -49,8 +50,6 @@ class SavedModel:
 
     Examples
     --------
-    `load_model` returns one. With the schema of a table, it predicts tables:
-
     >>> import pandas as pd
     >>> from kernelkin import AverageRegressor
     >>> from kernelkin.storage import SavedModel
@@ -68,17 +67,14 @@ class SavedModel:
     about: dict[str, Any] = field(default_factory=dict)
 
     def predict(self, X: Any, **options: Any) -> np.ndarray:
-        """Predict rows of a table if the model has a schema, otherwise input for the estimator.
+        """Predict rows of a table, in the units of the target; without a schema, X is as for `model.predict`.
 
         Parameters
         ----------
-        X : DataFrame of pandas, polars or Arrow, dict of columns, or array-like of shape (n, d)
-            With a schema, a table with the columns of the training data in any order. It is encoded as in training,
-            the tasks are read from their column, and predictions are in the units of the target. Texts that were not
-            in training are encoded as none of the known texts; a missing column raises an error. Without a schema, X
-            is as for `model.predict`.
-        **options
-            Options of the estimator's `predict`; `tasks`, the task of each row, only without a schema.
+        X : DataFrame of pandas, polars or Arrow, or dict of columns
+            The columns of the training data in any order, with the tasks in their column. Texts that were not in
+            training are encoded as none of the known texts.
+        **options : options of the estimator's `predict`
 
         Returns
         -------
@@ -88,16 +84,11 @@ class SavedModel:
         return predicted if self.schema is None else self.schema.restore(predicted)
 
     def predict_proba(self, X: Any, **options: Any) -> np.ndarray:
-        """Return the probability of each class, in the order of the model's `classes_`.
+        """Return the probabilities of the classes `model.classes_`: (n, n_classes), or (n, T, n_classes) on wide data.
 
         Parameters
         ----------
-        X : as for `predict`
-        **options : options of the estimator's `predict_proba`
-
-        Returns
-        -------
-        array of shape (n, n_classes), or (n, T, n_classes) if the tasks share their rows
+        X, **options : as for `predict`
         """
         if not hasattr(self.model, "predict_proba"):
             raise ValueError(f"{type(self.model).__name__} predicts numbers: it has intervals, not probabilities")
@@ -106,17 +97,13 @@ class SavedModel:
         return np.stack([1.0 - p, p], axis=-1) if second_only else p
 
     def predict_interval(self, X: Any, coverage: float = 0.9, **options: Any) -> np.ndarray:
-        """Return intervals that contain the target with the given probability, in its units.
+        """Return intervals that contain the target with this probability, in its units: (n, 2), or (n, T, 2).
 
         Parameters
         ----------
         X : as for `predict`
         coverage : float in (0, 1), default 0.9
         **options : options of the estimator's `predict_interval`
-
-        Returns
-        -------
-        array of shape (n, 2), or (n, T, 2) if the tasks share their rows
         """
         if not hasattr(self.model, "predict_interval"):
             raise ValueError(f"{type(self.model).__name__} predicts classes: it has probabilities, not intervals")
@@ -134,11 +121,6 @@ class SavedModel:
             Also write the report to this HTML file. The file works offline.
         table : DataFrame, optional
             A labelled table to test on, instead of the rows that `kernelkin fit` held out; needs a schema.
-
-        Returns
-        -------
-        report : Report
-            Displayed by notebooks.
         """
         # Imported here because reports import saved models.
         from ..report.report import report_of_files
@@ -191,7 +173,10 @@ def save_model(
     True
     """
     check_is_fitted(model)
-    _compute_uncertainty(model)
+    # The file does not contain the training data, so all that needs them is computed now.
+    for part in (model, getattr(model, "best_estimator_", None)):
+        if part is not None and hasattr(part, "uncertainty_"):
+            part.uncertainty_.compute()
     try:
         parts = dump([model, schema, about or {}])
         load(*parts)
@@ -206,13 +191,7 @@ def save_model(
 def seal(text: bytes, arrays: bytes) -> bytes:
     """Return the content of a file with this JSON and these arrays. The checksum detects damage, not tampering."""
     digest = hashlib.sha256(text + arrays).hexdigest()
-    return _FIRST_LINE.format(FORMAT, _version(), len(text), len(arrays), digest).encode() + text + arrays
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return __version__
+    return _FIRST_LINE.format(FORMAT, __version__, len(text), len(arrays), digest).encode() + text + arrays
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
@@ -226,7 +205,6 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     Parameters
     ----------
     path : str or path
-        The file.
 
     Returns
     -------
@@ -236,14 +214,6 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     ------
     ModelFileError
         For a file that is not a saved model or cannot be loaded.
-
-    Examples
-    --------
-    >>> from kernelkin import load_model
-    >>> load_model("no such file")
-    Traceback (most recent call last):
-    ...
-    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
     """
     with open(path, "rb") as file:
         first = _PATTERN.fullmatch(file.readline(_LONGEST_LINE).decode("ascii", "replace"))
@@ -254,7 +224,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     form, version, n_text, n_arrays, digest = first.groups()
     if int(form) != FORMAT:
         raise ModelFileError(
-            f"{path} was saved by kernelkin {version} in format {form}; this is kernelkin {_version()}, which reads "
+            f"{path} was saved by kernelkin {version} in format {form}; this is kernelkin {__version__}, which reads "
             f"format {FORMAT}: load it with kernelkin {version}, or fit the model again"
         )
     if len(content) != int(n_text) + int(n_arrays):
@@ -284,10 +254,3 @@ def _checked(content: Any, version: str) -> SavedModel:
     if different:
         raise ValueFault(f"its table has {n_features} features, its model {model.n_features_in_!r:.80}")
     return SavedModel(model, schema, version, about)
-
-
-def _compute_uncertainty(model: Any) -> None:
-    """Compute everything that needs the training data, because the file does not contain them."""
-    for part in (model, getattr(model, "best_estimator_", None)):
-        if part is not None and hasattr(part, "uncertainty_"):
-            part.uncertainty_.compute()

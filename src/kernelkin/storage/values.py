@@ -13,13 +13,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 # Limits that are checked before the JSON is parsed, far above those of any model.
 MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
@@ -33,10 +34,10 @@ MOST_RANDOM = 1000
 LEAST_NUMBERS = 16
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 # Modules whose classes may be part of a model.
-_MODULE = re.compile(r"kernelkin\.(data|kernels|kin|mixed|paper|relations|tables|uncertainty)(\.\w+)*")
+_MODULE = re.compile(r"kernelkin\.(data|engines\.threads|kernels|kin|mixed|paper|relations|tables)(\.\w+)*")
 _LINEAR_MODELS, _LINEAR_CLASSES = "sklearn.linear_model", ("Lasso", "LinearRegression")
 _PLAIN = (bool, int, float, str, type(None))
-_SEQUENCES: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_SEQUENCES: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple}
 
 
 class ValueFault(ValueError):
@@ -112,7 +113,8 @@ class _Writer:
             from ..kin.task_features import plain_task_features
 
             return self._object(plain_task_features(value), path)
-        if name := next((name for name, function in _functions().items() if function is value), None):
+        # scikit-learn's kernel functions are the only functions that a model may hold.
+        if name := next((name for name, function in PAIRWISE_KERNEL_FUNCTIONS.items() if function is value), None):
             return ["function", name]
         return self._object(value, path)
 
@@ -131,16 +133,15 @@ class _Writer:
         kind, types = type(value).__name__, set(map(type, value))
         if len(value) >= LEAST_NUMBERS and (types == {float} or (types == {int} and max(map(abs, value)) < 2**63)):
             return [kind, self.write(np.array(list(value)), path)]
-        items = sorted(value, key=repr) if kind in ("set", "frozenset") else value
-        return [kind, [self.write(item, f"{path}[{i}]") for i, item in enumerate(items)]]
+        return [kind, [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]]
 
     def _object(self, value: Any, path: str) -> list[Any]:
         cls = type(value)
         if not is_storable(cls):
             name = getattr(value, "__qualname__", cls.__qualname__)
             raise ValueFault(f"{path.removeprefix('.')} is {getattr(value, '__module__', cls.__module__)}.{name}")
-        if _is_data(cls):
-            state = {field.name: getattr(value, field.name) for field in fields(cls)}
+        if (names := _fields(cls)) is not None:
+            state = {name: getattr(value, name) for name in names}
         else:
             # Callbacks are only used during a fit and are usually functions of the user.
             given = (value.__getstate__() or {}).items()
@@ -163,10 +164,14 @@ class _Reader:
             "namespace": lambda state: SimpleNamespace(**self._get(state)),
             "slice": lambda ends: slice(*map(self._get, ends)),
             "random": lambda state: _random(self._get(state)),
-            "function": lambda name: _functions()[name],
+            "function": PAIRWISE_KERNEL_FUNCTIONS.__getitem__,
             "object": self._object,
-            **{kind: lambda items, make=make: make(self._items(items)) for kind, make in _SEQUENCES.items()},
         }
+        for name, make in _SEQUENCES.items():
+            # Numbers are items of an array.
+            self._make[name] = lambda items, make=make: make(
+                map(self._get, items) if isinstance(items, list) else self._get(items).tolist()
+            )
         if sum(node[0] == "random" for node in nodes) > MOST_RANDOM:
             raise ValueFault("it has more random states than any model has")
         for kind, *given in nodes:
@@ -191,9 +196,6 @@ class _Reader:
             raise ValueFault(f"a value refers to another that is not before it ({at!r:.40})")
         self._level = max(self._level, self._levels[at])
         return self._values[at]
-
-    def _items(self, items: Any) -> Iterator[Any]:
-        return iter(map(self._get, items) if isinstance(items, list) else self._get(items).tolist())
 
     def _array(self, dtype: str, shape: list[int], start: int) -> np.ndarray:
         if not _DTYPE.fullmatch(dtype):
@@ -222,6 +224,8 @@ class _Reader:
         cls = _find_class(name)
         state = {key: self._get(part) for key, part in items}
         _check_names(cls, set(state))
+        if issubclass(cls, tuple):
+            return tuple.__new__(cls, [state[name] for name in _fields(cls) or ()])
         found: Any = object.__new__(cls)
         vars(found).update(state)
         return found
@@ -237,9 +241,8 @@ def is_storable(cls: type) -> bool:
 def _check_names(cls: type, names: set[str]) -> None:
     """Raise ValueFault unless these are valid names of all attributes of an object."""
     where = f"{cls.__name__} in it"
-    if _is_data(cls):
-        wrong = sorted(names ^ {field.name for field in fields(cls)})
-        if wrong:
+    if (known := _fields(cls)) is not None:
+        if wrong := sorted(names.symmetric_difference(known)):
             raise ValueFault(f"{where} does not have the fields of that class: {wrong[0]!r:.80}")
         return
     for name in names:
@@ -249,8 +252,11 @@ def _check_names(cls: type, names: set[str]) -> None:
         raise ValueFault(f"{where} lacks its attribute {sorted(absent)[0]!r}")
 
 
-def _is_data(cls: type) -> bool:
-    return is_dataclass(cls) and not issubclass(cls, BaseEstimator)
+def _fields(cls: type) -> Sequence[str] | None:
+    """Return the fields of a dataclass or named tuple; None for other classes."""
+    if issubclass(cls, tuple):
+        return getattr(cls, "_fields", ())
+    return [field.name for field in fields(cls)] if is_dataclass(cls) and not issubclass(cls, BaseEstimator) else None
 
 
 def _class_name(cls: type) -> str:
@@ -270,13 +276,6 @@ def _find_class(name: str) -> type:
     if not isinstance(found, type) or _class_name(found) != name or not is_storable(found):
         raise ValueFault(f"{name!r:.120} cannot be part of a model")
     return found
-
-
-def _functions() -> dict[str, Callable[..., Any]]:
-    """Return scikit-learn's kernel functions, the only functions that a model may hold."""
-    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-
-    return PAIRWISE_KERNEL_FUNCTIONS
 
 
 def _count(shape: list[int]) -> int:

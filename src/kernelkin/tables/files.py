@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import gzip
 import io
 import lzma
@@ -15,7 +14,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -44,6 +42,7 @@ MISSING = frozenset(
         "NULL", "NaN", "None", "n/a", "nan", "null",
     ]
 )  # fmt: skip
+PARQUET, EXCEL = (".parquet", ".pq"), (".xlsx", ".xlsm")
 # Tried in this order if the header does not contain the usual separator.
 OTHER_SEPARATORS = (";", "\t", "|")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
@@ -64,28 +63,15 @@ _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
 
 
-@dataclass(frozen=True)
-class TextFormat:
-    """The format of a text file.
-
-    Attributes
-    ----------
-    separator : the column separator; None: by the file ending, or found in the header if that separator is not in it.
-    encoding : the character encoding.
-    decimal : the decimal separator.
-    """
+class TextFormat(NamedTuple):
+    """Column separator (None: by the file ending and the header), encoding and decimal separator of a text file."""
 
     separator: str | None = None
     encoding: str = "utf-8"
     decimal: Decimal = "."
 
-    def __post_init__(self) -> None:
-        if self.separator is not None and len(self.separator) != 1:
-            raise ValueError(f"the column separator must be one character, not {self.separator!r}")
-        try:
-            codecs.lookup(self.encoding)
-        except LookupError:
-            raise ValueError(f"no encoding is named {self.encoding!r}; try utf-8, cp1252 or utf-16") from None
+
+DEFAULT_FORM = TextFormat()
 
 
 class Piece(NamedTuple):
@@ -118,26 +104,18 @@ def display_name(path: str) -> str:
     return "standard input" if path == STDIN else path
 
 
-def is_parquet(path: str) -> bool:
-    return Path(path).suffix.lower() in (".parquet", ".pq")
-
-
-def is_excel(path: str) -> bool:
-    return Path(path).suffix.lower() in (".xlsx", ".xlsm")
-
-
 def read_table(
-    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat | None = None
+    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat = DEFAULT_FORM
 ) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
     Text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Text cells of the `targets` are
     numbers or class names.
     """
-    form, targets = form or TextFormat(), [targets] if isinstance(targets, str) else targets
-    if is_parquet(path):
+    targets, ending = [targets] if isinstance(targets, str) else targets, Path(path).suffix.lower()
+    if ending in PARQUET:
         frame = _read_parquet(path)
-    elif is_excel(path):
+    elif ending in EXCEL:
         frame = _read_excel(path, task, targets, form)
     else:
         frame = _read_text(path, task, targets, form)
@@ -151,20 +129,20 @@ def read_table(
     return frame
 
 
-def read_pieces(path: str, rows: int, form: TextFormat | None = None) -> Iterator[Piece]:
+def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterator[Piece]:
     """Read a table in pieces of this many rows, or fewer if it has very many columns."""
-    form = form or TextFormat()
-    if is_excel(path) or is_parquet(path):
+    if Path(path).suffix.lower() in (*EXCEL, *PARQUET):
         frame = read_table(path)
         for start in range(0, len(frame), rows):
             yield Piece(frame.iloc[start : start + rows], list(map(str, frame.columns)))
     else:
         with _opened(path, form) as (file, header, how):
             size = min(rows, max(1, MOST_CELLS // max(len(header), 1)))
-            with _explained(path, form):
-                reader = need_pandas().read_csv(file, **how, dtype=object, na_filter=False, chunksize=size)
+            reader = None
             while True:
                 with _explained(path, form):
+                    options = how | {"dtype": object, "na_filter": False, "chunksize": size}
+                    reader = reader or need_pandas().read_csv(file, **options)
                     found = next(reader, None)
                 if found is None or not len(found):
                     return
@@ -216,6 +194,8 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], 
     field of rows that are one field too long as row names, and shift all other values by one column.
     """
     with ExitStack() as stack:
+        if form.separator is not None and len(form.separator) != 1:
+            raise ValueError(f"the column separator must be one character, not {form.separator!r}")
         with _explained(path, form):
             file = _Checked(stack.enter_context(_open_text(path, form.encoding)), path)
             first = next(iter(file.head.lstrip().splitlines()), "")
@@ -332,6 +312,8 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}: {_undecodable(path, form, error)}") from None
+        except LookupError:
+            raise ValueError(f"no encoding is named {form.encoding!r}; try utf-8, cp1252 or utf-16") from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
             # System errors have a number; errors about damaged archives have none.
             if getattr(error, "errno", None) is not None:

@@ -12,8 +12,8 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.data import read_training
-from kernelkin.kernels import fit_kernels
+from kernelkin.data.forms import read_training
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import connected_tasks, read_couplings
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.fitting.targets import link_machines, split_by_task

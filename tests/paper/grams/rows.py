@@ -3,8 +3,8 @@
 import numpy as np
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.data import read_training
-from kernelkin.kernels import fit_kernels
+from kernelkin.data.forms import read_training
+from kernelkin.kernels.kernel import fit_kernels
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(18, 3)) + 1

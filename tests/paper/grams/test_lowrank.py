@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from kernelkin import gaussian_kernels, linear_kernels, polynomial_kernels
-from kernelkin.data import read_training
-from kernelkin.kernels import evaluate, fit_kernels, fit_scaling
+from kernelkin.data.forms import read_training
+from kernelkin.kernels.grams import fit_scaling
+from kernelkin.kernels.kernel import evaluate, fit_kernels
 from kernelkin.paper.grams.lowrank import low_rank_kernels
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV, gaussian_kernels, linear_kernels
-from kernelkin.data import read_training
+from kernelkin.data.forms import read_training
 from kernelkin.exceptions import ApproximationWarning
-from kernelkin.kernels import fit_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.grams import build
 from kernelkin.paper.grams.lowrank import nystroem_kernels
 

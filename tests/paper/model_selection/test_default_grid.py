@@ -13,7 +13,8 @@ from kernelkin import (
     STLRegressor,
     linear_kernels,
 )
-from kernelkin.data import make_folds, read_training
+from kernelkin.data.folds import make_folds
+from kernelkin.data.forms import read_training
 from kernelkin.paper import LassoRegressor, MeanRegressor
 from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices
 from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, next_costs

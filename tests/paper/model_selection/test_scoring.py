@@ -11,9 +11,10 @@ from sklearn.metrics import (
 )
 
 from kernelkin import MKMTRLClassifier
-from kernelkin.data import make_folds, read_training
+from kernelkin.data.folds import make_folds
+from kernelkin.data.forms import read_training
+from kernelkin.paper.calibration import fit_link
 from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring
-from kernelkin.uncertainty import fit_link
 
 THEIRS = {
     "accuracy": accuracy_score,

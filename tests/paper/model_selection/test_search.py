@@ -11,7 +11,7 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.data import make_folds
+from kernelkin.data.folds import make_folds
 from kernelkin.paper import IKLClassifier, MTFLRegressor, MTRLClassifier
 from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.paper.solvers import Joint

@@ -5,7 +5,9 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, linear_kernels, resolve_kernels
+from kernelkin.kernels.families import gaussian_kernels, linear_kernels, resolve_kernels
+from kernelkin.kernels.grams import fit_scaling
+from kernelkin.kernels.kernel import evaluate, fit_kernels
 
 KERNELS = [*gaussian_kernels([0.5, 1.0, 2.0]), *linear_kernels(per_feature=True)]
 

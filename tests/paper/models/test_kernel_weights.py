@@ -7,7 +7,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
 from kernelkin import AverageClassifier, AverageRegressor, IMKLClassifier, IMKLRegressor, STLClassifier, STLRegressor
-from kernelkin.kernels import fit_kernels, resolve_kernels
+from kernelkin.kernels.families import resolve_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import IKLClassifier, IKLRegressor
 
 

@@ -5,8 +5,10 @@ import pytest
 from models.convex import long_data, roots, spectral
 from sklearn.linear_model import Ridge
 
-from kernelkin.data import read_training
-from kernelkin.kernels import evaluate, fit_kernels, fit_scaling, gaussian_kernels, resolve_kernels
+from kernelkin.data.forms import read_training
+from kernelkin.kernels.families import gaussian_kernels, resolve_kernels
+from kernelkin.kernels.grams import fit_scaling
+from kernelkin.kernels.kernel import evaluate, fit_kernels
 from kernelkin.paper import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from kernelkin.paper.grams.row_kernels import PooledKernel, pivoted_cholesky
 

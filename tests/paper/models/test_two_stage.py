@@ -19,9 +19,10 @@ from kernelkin import (
 )
 from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.kernels import fit_kernels, linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Fitted, Regression
-from kernelkin.paper.fitting.two_stage import SecondStagePlan
+from kernelkin.paper.fitting.two_stage import SecondStage
 from kernelkin.paper.grams.build import build_grams, charges_of, effective_dimensions
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
@@ -96,7 +97,7 @@ def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n_rows, 2)), np.repeat(np.arange(n_tasks), n_rows)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
-    monkeypatch.setattr(SecondStagePlan, "run", lambda *arguments: Fitted({}))
+    monkeypatch.setattr(SecondStage, "run", lambda *arguments: Fitted({}))
     model = TwoStageMKMTRLRegressor(gaussian_kernels([0.5, 1, 2, 4], relative=False), n_rounds=20_000, random_state=0)
     model.fit(X[:20], y[:20])  # compiles
     tracemalloc.start()

@@ -13,7 +13,8 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
-from kernelkin.kernels import fit_kernels, linear_kernels
+from kernelkin.kernels.families import linear_kernels
+from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage, TwoStageFit
 from kernelkin.paper.penalties import FixedWeights

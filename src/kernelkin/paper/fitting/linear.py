@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +10,14 @@ import numpy as np
 from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import FIXED, TASK_OBJECTS, Need
-from ...uncertainty.estimate import Uncertainty
 from ..functions import LinearFunctions
+from ..uncertainty import Uncertainty
 
 # Coefficients (T, d), intercepts (T,), further fitted attributes, and warnings.
 LinearResult = tuple[np.ndarray, np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
 
 
-@dataclass(frozen=True)
-class LinearFit:
+class LinearFit(NamedTuple):
     """Specification of a linear model.
 
     Parameters

@@ -6,7 +6,6 @@ import inspect
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -20,20 +19,21 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ...data.folds import Fold, make_folds
+from ...data.folds import make_folds
 from ...data.forms import TaskData
-from ...engines.threads import SingleThreadedBLAS, count_workers, read_engine
+from ...engines.threads import SingleThreadedBLAS, read_engine
 from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import PARAMETERS, Parameter, describe
+from ..fitting.fit import Fit
 from ..fitting.targets import Regression
 from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
-from ..models.machines import MKMTRLClassifier, MKMTRLRegressor
+from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
-from .search import SearchGrams, run_search, separate_need, shares_grams, tabulate
+from .search import Search, tabulate
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
@@ -217,15 +217,19 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
         """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
-        candidates, lines, folds, grams = self._prepare(model, data)
+        engine = read_engine(self.engine, self.n_jobs)
+        candidates, lines, search = self._prepare(model, data, self.cache)
+        if search.shares_grams:
+            for line in lines:
+                line.specification.plan(data)  # to raise errors early
+        elif not engine.splits:
+            check_memory(search.need(lines[0].specification, lines[0].params))
         if self.scoring is None:
-            scorer: Scorer | PooledScorer = PooledScorer(data, folds, classification=classification)
+            scorer: Scorer | PooledScorer = PooledScorer(data, search.folds, classification=classification)
         else:
             metric = read_scoring(self.scoring, classification=classification)
-            scorer = Scorer(data, folds, metric, classification=classification)
-        options = {name: getattr(self, name) for name in ("n_jobs", "verbose", "callback", "cache")}
-        options["engine"] = read_engine(self.engine, self.n_jobs)
-        found, self.n_cached_ = run_search(lines, data, folds, grams, **options)
+            scorer = Scorer(data, search.folds, metric, classification=classification)
+        found, self.n_cached_ = search.run(lines, engine, self.verbose, self.callback)
         self.cv_results_ = tabulate(candidates, found, scorer)
         # If the best C is at an end of the default grid, the grid is extended.
         for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
@@ -234,16 +238,13 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
                 break
             lines = make_lines(model, more, self.search_tol, first=len(candidates))
             candidates += more
-            outcomes, n_cached = run_search(lines, data, folds, grams, **options)
+            outcomes, n_cached = search.run(lines, engine, self.verbose, self.callback)
             self.n_cached_ += n_cached
             self.cv_results_ = tabulate(candidates, found := found | outcomes, scorer)
-        self.n_splits_, self.search_time_ = len(folds), time.perf_counter() - began
+        self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
         self._choose(candidates)
         specification = model.set_params(**self.best_params_).specification()
-        if grams is None or options["engine"].splits:
-            fitted = specification.plan(data).run(model.run_options())
-        else:
-            fitted = grams.refit(specification, self.best_params_, model.run_options())
+        fitted = search.refit(specification, self.best_params_, model.run_options(), engine)
         self.refit_time_ = time.perf_counter() - began - self.search_time_
         return fitted
 
@@ -277,26 +278,18 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     def _bytes(self, model: Any, data: TaskData) -> int:
         """Bound the memory of `_fit_data` in bytes."""
-        _, lines, folds, grams = self._prepare(model, data, check=False)
-        if grams is None:
-            return separate_need(lines, data, folds, self.n_jobs).peak
-        return max(grams.need(line.specification, line.params).peak for line in lines)
+        _, lines, search = self._prepare(model, data)
+        tried = lines if search.shares_grams else lines[:1]
+        return max(search.need(line.specification, line.params).peak for line in tried)
 
     def _prepare(
-        self, model: Any, data: TaskData, check: bool = True
-    ) -> tuple[list[dict[str, Any]], list[Line], list[Fold], SearchGrams | None]:
-        """Read the grid, plan every line once to raise errors early, and check the memory."""
+        self, model: Any, data: TaskData, cache: Any = None
+    ) -> tuple[list[dict[str, Any]], list[Line], Search]:
+        """Read the grid and deal the folds."""
         candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
-        if not shares_grams(lines):
-            if check and not read_engine(self.engine).splits:
-                check_memory(separate_need(lines, data, folds, self.n_jobs))
-            return candidates, lines, folds, None
-        grams = SearchGrams(data, lines, len(folds), count_workers(self.n_jobs))
-        for line in lines:
-            line.specification.plan(data)
-        return candidates, lines, folds, grams
+        return candidates, lines, Search(data, folds, lines, self.n_jobs, cache)
 
     def __getattr__(self, name: str) -> Any:
         """Return fitted attributes of the best estimator."""
@@ -420,13 +413,18 @@ class MKMTRLRegressorCV(BaseSearch):
         return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
-        return self._task_mixes().plan(data).memory().peak if self.per_task else super()._bytes(model, data)
+        return self._task_mixes(model).plan(data).memory().peak if self.per_task else super()._bytes(model, data)
 
-    def _task_mixes(self) -> TaskMixFit:
+    def _task_mixes(self, model: MKMTRLRegressor) -> TaskMixFit:
         """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
         names = ("kernels", "parsimony", "normalize", "tol", "device")
-        targets = Regression(self.loss, self.epsilon, self.fit_intercept)
-        return TaskMixFit(targets=targets, **{name: getattr(self, name) for name in names})
+        return TaskMixFit(
+            Fit(
+                targets=Regression(self.loss, self.epsilon, self.fit_intercept),
+                penalty=even_weights,
+                **{name: getattr(model, name) for name in names},
+            )
+        )
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""
@@ -434,7 +432,7 @@ class MKMTRLRegressorCV(BaseSearch):
         if given:
             raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
         began = time.perf_counter()
-        plan = replace(self._task_mixes(), device=model.device).plan(data)
+        plan = self._task_mixes(model).plan(data)
         check_memory(plan.memory())
         fitted, found = plan.run_chosen(model.run_options())
         self.cv_results_ = _tabulate_mixes(found)

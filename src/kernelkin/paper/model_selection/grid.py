@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -146,8 +145,7 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
     return candidates
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Problems that are solved one after the other.
 
     Attributes

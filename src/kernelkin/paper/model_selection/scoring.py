@@ -13,7 +13,7 @@ from sklearn.metrics import get_scorer
 
 from ...data.folds import Fold
 from ...data.forms import TaskData
-from ...uncertainty.calibration import fit_link, pooled_link
+from ..calibration import fit_link, pooled_link
 from ..fitting.targets import classes_of_outputs
 
 # For each fold and task, values (q_t, m) at the held-out rows.

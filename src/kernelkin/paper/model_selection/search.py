@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +16,16 @@ from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
-from ...memory import Need, check_memory, search_need
+from ...memory import Need, check_memory
 from ...progress import Progress
-from ...uncertainty.estimate import fold_values
-from ..couplings import width
+from ..couplings import read_couplings, width
 from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import split_by_task
-from ..grams.build import GramPlan, RawGrams
+from ..grams.build import GramPlan, RawGrams, raw_grams
 from ..grams.row_kernels import HeldOut
 from ..problems.problem import Problem
 from ..solvers.driver import UNFINISHED, Path
+from ..uncertainty import fold_values
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
 
@@ -43,149 +42,112 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-class Evaluated(NamedTuple):
-    """Kernel values among all rows, and the fitted kernels (None if Gram matrices are precomputed)."""
+class Search:
+    """What the jobs of a cross-validation share: data, folds, the cache, and kernel values among all rows.
 
-    raw: RawGrams
-    kernels: Sequence[FittedKernel] | None
+    Kernel values are evaluated once for all folds and all lines with the same kernels, unless some lines are not of
+    kernel machines. With a Dask engine, each worker evaluates the kernels that it needs.
+    """
 
-
-class SearchGrams:
-    """Kernel values among all rows, evaluated once for all folds and all lines with the same kernels."""
-
-    def __init__(self, data: TaskData, lines: Sequence[Line], n_folds: int, n_jobs: int | None) -> None:
-        self.data, self.n_folds, self.n_jobs = data, n_folds, count_workers(n_jobs)
+    def __init__(
+        self, data: TaskData, folds: Sequence[Fold], lines: Sequence[Line], n_jobs: int | None, cache: Any = None
+    ) -> None:
+        self.data, self.folds, self.n_jobs = data, folds, count_workers(n_jobs)
+        self.folder = None if cache is None else Folder(cache).prepare()
+        self.data_key = "" if self.folder is None else fingerprint(data)
+        self.shares_grams = all(isinstance(line.specification, Fit) for line in lines)
         # The largest width of couplings among the lines that share Gram matrices.
-        self._widths: dict[tuple, int] = {}
-        for line in lines:
+        self.widths: dict[tuple, int] = {}
+        for line in lines if self.shares_grams else ():
             key = identity(line.params, _GRAM_PARAMETERS)
-            self._widths[key] = max(self._widths.get(key, 0), width(line.specification.fit_couplings(data)))
-        self._key: tuple | None = None
-        self._held: Evaluated | None = None
+            self.widths[key] = max(self.widths.get(key, 0), width(read_couplings(line.specification.couplings, data)))
+        self.key: tuple | None = None
+        self.raw: RawGrams | None = None
+        self.kernels: Sequence[FittedKernel] | None = None
 
-    def need(self, specification: Fit, params: Params) -> Need:
-        """Bound the memory of a search over the lines with these kernels."""
-        plan, sizes = self._plan(specification, params)
-        return plan.memory(self.n_jobs, sizes, self.n_folds)
-
-    def of(self, specification: Fit, params: Params) -> Evaluated:
-        """Return the kernel values of a candidate; the last result is cached."""
-        key = identity(params, _GRAM_PARAMETERS)
-        if self._held is None or key != self._key:
-            self._held, self._key = None, key
+    def need(self, specification: Any, params: Params) -> Need:
+        """Bound the memory of the search over the lines with these kernels."""
+        if self.shares_grams:
             plan, sizes = self._plan(specification, params)
-            check_memory(plan.memory(self.n_jobs, sizes, self.n_folds))
-            self._held = Evaluated(plan.raw_grams(sizes), plan.kernels)
-        return self._held
+            return plan.memory(self.n_jobs, sizes, len(self.folds))
+        fold = specification.plan(self.data.take(self.folds[0].kept)).memory()
+        together = Need(self.n_jobs * (fold.peak + self.data.X.nbytes), fold.advice)
+        return max(specification.plan(self.data).memory(self.n_jobs), together)
 
-    def refit(self, specification: Fit, params: Params, options: RunOptions) -> Fitted:
-        """Fit a candidate on all rows."""
-        raw, kernels = self.of(specification, params)
-        return specification.plan(self.data, kernels).run(options, raw)
+    def evaluate(self, specification: Fit, params: Params) -> RawGrams:
+        """Evaluate the kernels of a candidate, unless they are those of the last one."""
+        key = identity(params, _GRAM_PARAMETERS)
+        if self.raw is None or key != self.key:
+            self.raw, self.key = None, key
+            plan, sizes = self._plan(specification, params)
+            check_memory(plan.memory(self.n_jobs, sizes, len(self.folds)))
+            self.raw, self.kernels = raw_grams(self.data, plan.kernels, specification.normalize, sizes), plan.kernels
+        return self.raw
 
     def _plan(self, specification: Fit, params: Params) -> tuple[FitPlan, GramPlan]:
         plan = specification.plan(self.data)
-        return plan, plan.gram_plan(self._widths[identity(params, _GRAM_PARAMETERS)])
+        return plan, plan.gram_plan(self.widths[identity(params, _GRAM_PARAMETERS)])
 
+    def run(
+        self, lines: Sequence[Line], engine: Engine, verbose: int, callback: Callable[[int, int], object] | None
+    ) -> tuple[dict[int, list[Outcome]], int]:
+        """Return the outcomes of each candidate on each fold, and the number of cached results."""
+        found: dict[int, list[Outcome]] = {}
+        n_cached, total = 0, sum(len(line.steps) for line in lines) * len(self.folds)
+        display = Progress(total) if verbose else None
 
-class Shared(NamedTuple):
-    """Data that all jobs of a search need; `evaluated` is None if fits share no Gram matrices."""
+        def report(done: int, of: int, text: str) -> None:
+            if display is not None:
+                display.finish(f"cross-validation{text}", cached=bool(text))
+            if callback is not None:
+                callback(done, of)
 
-    data: TaskData
-    folds: Sequence[Fold]
-    folder: Folder | None
-    data_key: str
-    evaluated: Evaluated | None = None
+        with Jobs(total, n_jobs=self.n_jobs, report=report) as runner, display or nullcontext():
+            for group in _groups(lines, _GRAM_PARAMETERS) if self.shares_grams else [lines]:
+                parts = _groups(group, _SCALE_PARAMETERS) if self.shares_grams else [[line] for line in group]
+                jobs = [(part, fold) for fold in range(len(self.folds)) for part in parts]
+                if engine.splits:
+                    results = engine.map(run_job, jobs, self)
+                    for outcomes, is_cached in (line for job in results for line in job):
+                        for _ in outcomes:
+                            runner.step(", from the cache" if is_cached else "")
+                else:
+                    if self.shares_grams:
+                        self.evaluate(group[0].specification, group[0].params)
+                    results = runner.map(lambda job: run_job(self, job, runner.step), jobs)
+                for (part, _), result in zip(jobs, results, strict=True):
+                    for line, (outcomes, is_cached) in zip(part, result, strict=True):
+                        n_cached += is_cached
+                        for (_, candidates), outcome in zip(line.steps, outcomes, strict=True):
+                            for candidate in candidates:
+                                found.setdefault(candidate, []).append(outcome)
+        return found, n_cached
 
-
-@dataclass(frozen=True)
-class Job:
-    """Lines that share scaled Gram matrices on a fold."""
-
-    lines: tuple[Line, ...]
-    fold: int
-
-
-def shares_grams(lines: Sequence[Line]) -> bool:
-    """Return True if the fits of all lines can share Gram matrices."""
-    return all(isinstance(line.specification, Fit) for line in lines)
-
-
-def separate_need(lines: Sequence[Line], data: TaskData, folds: Sequence[Fold], n_jobs: int | None) -> Need:
-    """Bound the memory of a search whose folds share no Gram matrices."""
-    specification, workers = lines[0].specification, count_workers(n_jobs)
-    fold = specification.plan(data.take(folds[0].kept)).memory()
-    return search_need(fold, specification.plan(data).memory(workers), data.X.nbytes, workers)
-
-
-def run_search(
-    lines: Sequence[Line],
-    data: TaskData,
-    folds: Sequence[Fold],
-    grams: SearchGrams | None,
-    *,
-    n_jobs: int | None,
-    verbose: int,
-    callback: Callable[[int, int], object] | None,
-    cache: Any,
-    engine: Engine,
-) -> tuple[dict[int, list[Outcome]], int]:
-    """Return the outcomes of each candidate on each fold, and the number of cached results.
-
-    With a Dask engine, each worker evaluates the kernels that it needs.
-    """
-    folder = None if cache is None else Folder(cache).prepare()
-    shared = Shared(data, folds, folder, "" if folder is None else fingerprint(data))
-    found: dict[int, list[Outcome]] = {}
-    n_cached, total = 0, sum(len(line.steps) for line in lines) * len(folds)
-    display = Progress(total) if verbose else None
-
-    def report(done: int, of: int, text: str) -> None:
-        if display is not None:
-            display.finish(f"cross-validation{text}", cached=bool(text))
-        if callback is not None:
-            callback(done, of)
-
-    with Jobs(total, n_jobs=n_jobs, report=report) as runner, display or nullcontext():
-        for group in [lines] if grams is None else _groups(lines, _GRAM_PARAMETERS):
-            if grams is not None and not engine.splits:
-                shared = shared._replace(evaluated=grams.of(group[0].specification, group[0].params))
-            parts = [[line] for line in group] if grams is None else _groups(group, _SCALE_PARAMETERS)
-            jobs = [Job(tuple(part), fold) for fold in range(len(folds)) for part in parts]
-            for job, results in zip(jobs, _run(runner, engine, shared, jobs), strict=True):
-                for line, (outcomes, is_cached) in zip(job.lines, results, strict=True):
-                    n_cached += is_cached
-                    for (_, candidates), outcome in zip(line.steps, outcomes, strict=True):
-                        for candidate in candidates:
-                            found.setdefault(candidate, []).append(outcome)
-    return found, n_cached
-
-
-def _run(runner: Jobs, engine: Engine, shared: Shared, jobs: Sequence[Job]) -> list[Any]:
-    if not engine.splits:
-        return runner.map(lambda job: run_job(shared, job, runner.step), jobs)
-    results = engine.map(run_job, jobs, shared)
-    for outcomes, is_cached in (line for job in results for line in job):
-        for _ in outcomes:
-            runner.step(", from the cache" if is_cached else "")
-    return results
+    def refit(self, specification: Any, params: Params, options: RunOptions, engine: Engine) -> Fitted:
+        """Fit a candidate on all rows."""
+        if not self.shares_grams or engine.splits:
+            return specification.plan(self.data).run(options)
+        raw = self.evaluate(specification, params)
+        return specification.plan(self.data, self.kernels).run(options, raw)
 
 
 def run_job(
-    shared: Shared, job: Job, step: Callable[[str], object] = lambda text: None
+    search: Search, job: tuple[Sequence[Line], int], step: Callable[[str], object] = lambda text: None
 ) -> list[tuple[list[Outcome], bool]]:
-    """Return the outcomes of each line of a job, and whether they were in the cache."""
-    fold, folder, results = shared.folds[job.fold], shared.folder, []
+    """Return the outcomes of lines that share scaled Gram matrices on a fold, and whether they were in the cache."""
+    fold, folder, results = search.folds[job[1]], search.folder, []
     solve: Callable[[Line], Iterator[Outcome]] | None = None
-    for line in job.lines:
+    for line in job[0]:
         name, stored = "", None
         if folder is not None:
             specifications = [specification for specification, _ in line.steps]
-            name = f"{fingerprint(shared.data_key, fold.kept, fold.held, specifications)}.npz"
+            name = f"{fingerprint(search.data_key, fold.kept, fold.held, specifications)}.npz"
             stored = _read(folder, name, fold)
         found: Iterable[Outcome] = stored or ()
         if stored is None:
-            solve = solve or _solver(shared, fold, line)
+            solve = (
+                solve or (FoldGrams if isinstance(line.specification, Fit) else FoldFits)(search, fold, line).outcomes
+            )
             found = solve(line)
         outcomes = []
         for outcome in found:
@@ -197,35 +159,33 @@ def run_job(
     return results
 
 
-def _solver(shared: Shared, fold: Fold, line: Line) -> Callable[[Line], Iterator[Outcome]]:
-    """Return a function that solves lines on a fold, on slices of Gram matrices if possible."""
-    data = shared.data
-    if not isinstance(line.specification, Fit):
-        return lambda line: _plain_fits(data, fold, line)
-    evaluated = shared.evaluated
-    if evaluated is None:
-        plan = line.specification.plan(data)
-        evaluated = Evaluated(plan.raw_grams(), plan.kernels)
-    return FoldGrams(evaluated, data, fold, line.specification).outcomes
+class FoldFits:
+    """Fits to the training rows of a fold that share nothing."""
 
+    def __init__(self, search: Search, fold: Fold, line: Line) -> None:
+        self.data, self.fold, self.train = search.data, fold, search.data.take(fold.kept)
 
-def _plain_fits(data: TaskData, fold: Fold, line: Line) -> Iterator[Outcome]:
-    """Fit each problem of a line on the training rows and predict the held-out rows."""
-    train = data.take(fold.kept)
-    for specification, _ in line.steps:
-        began = time.perf_counter()
-        fitted = specification.plan(train).run(RunOptions(n_jobs=1))
-        converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
-        yield Outcome(fold_values(fitted.attributes, data, fold), converged, time.perf_counter() - began)
+    def outcomes(self, line: Line) -> Iterator[Outcome]:
+        """Fit each problem of a line and predict the held-out rows."""
+        for specification, _ in line.steps:
+            began = time.perf_counter()
+            fitted = specification.plan(self.train).run(RunOptions(n_jobs=1))
+            converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
+            yield Outcome(fold_values(fitted.attributes, self.data, self.fold), converged, time.perf_counter() - began)
 
 
 class FoldGrams:
     """Scaled Gram matrices of the training rows of a fold, and kernel values of the held-out rows."""
 
-    def __init__(self, evaluated: Evaluated, data: TaskData, fold: Fold, specification: Fit) -> None:
-        self.train, self.kernels = data.take(fold.kept), evaluated.kernels
-        plan = specification.plan(self.train, self.kernels)
-        raw = evaluated.raw if plan.couplings else evaluated.raw._replace(linked=None)
+    def __init__(self, search: Search, fold: Fold, line: Line) -> None:
+        data, raw = search.data, search.raw
+        self.train, self.kernels = data.take(fold.kept), search.kernels
+        if raw is None:
+            plan = line.specification.plan(data)
+            self.kernels = plan.kernels
+            raw = raw_grams(data, plan.kernels, plan.fit.normalize, plan.gram_plan())
+        plan = line.specification.plan(self.train, self.kernels)
+        raw = raw if plan.couplings else raw._replace(linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
         self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 

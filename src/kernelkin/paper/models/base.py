@@ -10,9 +10,9 @@ from sklearn.utils import Bunch
 from ...data.forms import Queries, TaskData
 from ...estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ...memory import check_square
-from ...uncertainty.estimate import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 from ..couplings import connected_tasks, read_couplings
 from ..functions import TaskFunctions, function_values
+from ..uncertainty import Uncertainty, class_probabilities, prediction_deviations, prediction_intervals
 
 
 class PaperEstimator(MultiTaskEstimator):
@@ -41,11 +41,7 @@ class PaperEstimator(MultiTaskEstimator):
         linked = connected_tasks(read_couplings(getattr(self, "couplings", None), data), data.n_tasks)
         return {t for members in linked if len(members) > 1 for t in members.tolist()}
 
-    def _values(self, queries: Queries) -> np.ndarray:
-        return function_values(self, queries)
-
-    def _deviations(self, queries: Queries) -> np.ndarray:
-        return prediction_deviations(self, queries)
+    _values, _deviations = function_values, prediction_deviations
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Bunch:
         """Return the Bunch of `predict` with ``split=True``."""
@@ -73,8 +69,7 @@ class PaperEstimator(MultiTaskEstimator):
 class PaperClassifier(PaperEstimator, MultiTaskClassifier):
     """A classifier of the paper."""
 
-    def _probabilities(self, queries: Queries) -> np.ndarray:
-        return class_probabilities(self, queries)
+    _probabilities = class_probabilities
 
 
 class PaperRegressor(PaperEstimator, MultiTaskRegressor):

@@ -13,8 +13,8 @@ import numpy as np
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
 from ..engines.threads import SingleThreadedBLAS, Threads
-from ..paper.functions import function_values
 from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
+from .functions import function_values
 
 # Number of folds of rows within tasks, number of groups of left-out tasks, and a fixed seed for reproducible results.
 N_FOLDS, N_GROUPS, SEED = 5, 5, 0
@@ -32,7 +32,7 @@ class Uncertainty:
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
         self.specification, self.classification = specification, classification
         self.data: TaskData | None = data
-        self.options = replace(options, verbose=0, callback=None)
+        self.options = options._replace(verbose=0, callback=None)
         self._result: TaskLink | Residuals | None = None
         self._held: tuple[list[np.ndarray], TaskData] | None = None
 
@@ -46,22 +46,22 @@ class Uncertainty:
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
+            predicts_new = getattr(specification, "unknown_tasks", "error") == "common"
             with SingleThreadedBLAS(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 values, classes = held_out_values(specification, data, options, classification=self.classification)
-                predicts_new = getattr(specification, "unknown_tasks", "error") == "common"
                 new = left_out_tasks(specification, data, options) if predicts_new else None
             if self.classification:
-                self._result = _link(values, classes, new, data)
+                self._result = _fit_link(values, classes, new, data)
             else:
-                self._result = _residuals(values, new, data, predicts_new)
+                self._result = _fit_residuals(values, new, data, predicts_new)
             self._held = values, data
             self.specification = self.data = self.options = None
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
         # A Dask client cannot be pickled.
-        options = None if self.options is None else replace(self.options, engine=Threads())
+        options = None if self.options is None else self.options._replace(engine=Threads())
         return {**vars(self), "_held": None, "options": options}
 
 
@@ -124,7 +124,7 @@ def left_out_tasks(specification: Any, data: TaskData, options: Any) -> list[np.
     return values
 
 
-def _link(
+def _fit_link(
     values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData
 ) -> TaskLink:
     codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
@@ -135,7 +135,7 @@ def _link(
     return replace(link, new_task=fit_link([np.vstack(new)], [np.concatenate(codes)], [np.concatenate(weights)]))
 
 
-def _residuals(
+def _fit_residuals(
     values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
 ) -> Residuals:
     targets = np.concatenate(data.y)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.base import clone
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor, gaussian_kernels
-from kernelkin.data import make_folds
-from kernelkin.uncertainty.estimate import N_FOLDS, SEED
+from kernelkin.data.folds import make_folds
+from kernelkin.paper.uncertainty import N_FOLDS, SEED
 
 
 @pytest.mark.parametrize("form", ["long", "wide", "precomputed"])

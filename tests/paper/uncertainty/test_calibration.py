@@ -3,8 +3,7 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.uncertainty import fit_link, fit_residuals, pooled_link
-from kernelkin.uncertainty.calibration import _LinkRows, fit_new_tasks
+from kernelkin.paper.calibration import _LinkRows, fit_link, fit_new_tasks, fit_residuals, pooled_link
 
 
 def draw(rng, n, slope=2.0, offset=0.5):

@@ -131,7 +131,7 @@ class Online:
     project: bool = True
 
     def step(self, state: OnlineState, rounds: Rounds) -> None:
-        """Learn from rounds, in order; update Omega to the minimiser at the weights when it is due."""
+        """Learn from rounds, in order."""
         from .online_loops import run_rounds
 
         settings = (1.0 / self.mu, float(self.update == "hinge"), self.project, self.refresh or 0)
@@ -142,10 +142,14 @@ class Online:
             done = run_rounds(*rounds, done, *settings, *tasks, state.L, state.late, state.P, state.rest, state.counts)
             if done == len(rounds.tasks):
                 return
-            state.fold(self.project)
-            B = state.held[: state.n_tasks].T
-            state.P[:], state.rest[0] = self._penalty(B).relation_factors(B)
-            state.fresh &= ~state.held.any(axis=1)
+            self.refresh_relation(state)
+
+    def refresh_relation(self, state: OnlineState) -> None:
+        """Set Omega to the minimiser at the current weights."""
+        state.fold(self.project)
+        B = state.held[: state.n_tasks].T
+        state.P[:], state.rest[0] = self._penalty(B).relation_factors(B)
+        state.fresh &= ~state.held.any(axis=1)
 
     def relation(self, B: np.ndarray) -> Relation:
         """Return Omega at weights B (K, T): what the relationship penalty has there."""

@@ -121,7 +121,11 @@ class MultiTaskEstimator(ShownEstimator):
         GramMemoryError
             If the fit may need more memory than is available, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
-        data, options = self.training_data(X, y, tasks, sample_weight), self.run_options()
+        return self.fit_data(self.training_data(X, y, tasks, sample_weight), X)
+
+    def fit_data(self, data: TaskData, X: Any = None) -> Self:
+        """Fit to checked training data; the fit of a tensor X runs on its device."""
+        options = self.run_options()
         with SingleThreadedBLAS():
             specification = self.specification()
             plan = (place(specification, X, data) if hasattr(X, "detach") else specification).plan(data)

@@ -17,7 +17,7 @@ from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import connected_tasks, read_couplings
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.fitting.targets import link_machines, split_by_task
-from kernelkin.paper.grams import build_grams
+from kernelkin.paper.grams.build import build_grams
 from kernelkin.paper.learners import SVM, SVR, Ridge
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.problems import MachineList, Problem

@@ -50,6 +50,7 @@ REPORTS = (
     "randomised_svd",
     "intervals",
     "effects",
+    "counts",
     "kin_times",
 )
 

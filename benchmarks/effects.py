@@ -44,7 +44,7 @@ def inside(kind: int, seed: int) -> tuple[list[bool], list[bool]]:
     if kind == CLASSES:
         effects = KinClassifier(random_state=0, n_jobs=1).fit(X, rng.random(len(f)) < expit(f), groups).task_effects()
     elif kind == COUNTS:
-        model = KinRegressor("poisson", random_state=0, n_jobs=1)
+        model = KinRegressor(loss="poisson", random_state=0, n_jobs=1)
         effects = model.fit(X, rng.poisson(np.exp(f)), groups).task_effects()
     else:
         model = KinRegressor(random_state=0, n_jobs=1).fit(X, f + 0.7 * rng.normal(size=len(f)), groups)

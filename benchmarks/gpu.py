@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
-from kernelkin.paper.grams import SharedGrams
+from kernelkin.paper.grams.stack import SharedGrams
 
 from . import peers
 from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wait
@@ -103,7 +103,7 @@ class Bench:
             model = MKMTRLClassifier("precomputed", C=10.0, device=device)
             plan = model.specification().plan(model.training_data(X, Y))
             if stack is None:
-                stack = plan.scale(plan.raw_grams(), overwrite=True)[0].stack
+                stack = plan.grams()[0].stack
             grams = SharedGrams(stack, plan.data.rows)
             solution, seconds = self._timed(lambda p=plan, g=grams: p.solve(p.problem(g)))
             found[name] = {"seconds": seconds, "objective": solution.primal, "gap": solution.gap / solution.primal}

@@ -14,7 +14,7 @@ def referee(model: Any, X: np.ndarray, y: np.ndarray, tasks: np.ndarray | None =
     """The objective of `model` on these rows, as a function of kernel weights B (K, T); machines to a gap of 1e-8."""
     data = model.training_data(X, y, tasks)
     plan = model.specification().plan(data)
-    grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
+    grams, _ = plan.grams()
     problem, units = plan.problem(grams), plan.units
     return lambda B: units.restore(problem.evaluate(units.weights(B), tol=1e-8)).primal
 

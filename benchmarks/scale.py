@@ -162,7 +162,7 @@ def classes(per_class: int = 30, n_classes: int = 102, n_kernels: int = 38) -> l
     X, Y = class_grams(per_class, n_classes, n_kernels)
     model = MKMTRLClassifier("precomputed", C=10.0)
     plan = model.specification().plan(model.training_data(X, Y))
-    grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
+    grams, _ = plan.grams()
 
     def solve(least: int):
         before, stack.ON_DEMAND_ROWS = stack.ON_DEMAND_ROWS, least

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
@@ -41,18 +41,16 @@ if TYPE_CHECKING:
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """Options of a run. They do not change the result, unless the callback stops the solver by returning True."""
 
     n_jobs: int | None = None
     verbose: int = 0
     callback: Callable[..., object] | None = None
-    engine: Engine = field(default_factory=Threads)
+    engine: Engine = Threads()
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """Result of a fit.
 
     Attributes
@@ -123,7 +121,11 @@ class MultiTaskEstimator(ShownEstimator):
         GramMemoryError
             If the fit may need more memory than is available, or than ``KERNELKIN_MEMORY_GIB`` allows.
         """
-        data, options = self.training_data(X, y, tasks, sample_weight), self.run_options()
+        return self.fit_data(self.training_data(X, y, tasks, sample_weight), X)
+
+    def fit_data(self, data: TaskData, X: Any = None) -> Self:
+        """Fit to checked training data; the fit of a tensor X runs on its device."""
+        options = self.run_options()
         with SingleThreadedBLAS():
             specification = self.specification()
             plan = (place(specification, X, data) if hasattr(X, "detach") else specification).plan(data)
@@ -318,6 +320,8 @@ class MultiTaskEstimator(ShownEstimator):
         scores = list(self.score_tasks(X, y, tasks, sample_weight).values())
         if np.isfinite(scores).any():
             return float(np.nanmean(scores))
+        if len(scores) < 2:
+            return float("nan")
         return float(r2_score(y, self.predict(X, tasks), sample_weight=sample_weight))
 
     def report(self, path=None, X=None, y=None, tasks=None, *, sharing=None, relations=None, title=None) -> Report:

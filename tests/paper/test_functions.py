@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from grams.rows import KERNELS, TASKS, X, long_data, one_kernel, wide_data
 
-from kernelkin import gaussian_kernels
-from kernelkin.kernels.grams import SCALINGS, Scaling
-from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.functions import LinearFunctions, make_expansion, task_functions
-from kernelkin.paper.grams import build_grams
+from kernelkin.kernels.grams import SCALINGS
+from kernelkin.paper.functions import LinearFunctions, task_functions
+from kernelkin.paper.grams.build import build_grams
 
 
 @pytest.mark.parametrize("normalize", SCALINGS)
@@ -48,18 +46,6 @@ def test_what_does_not_count_is_not_kept():
     assert [kernel.name for kernel in first.kernels] == ["linear"]
     np.testing.assert_array_equal(first.support, data.rows[0][5:])
     np.testing.assert_array_equal(first.rows, X[data.rows[0][5:]])
-
-
-def test_repeated_support_rows_are_evaluated_once():
-    rng = np.random.default_rng(8)
-    rows = np.column_stack([rng.integers(3, size=40), rng.normal(size=40)])
-    kernels = tuple(fit_kernels([*gaussian_kernels((1.0,), columns=0), *gaussian_kernels((1.0,), columns=1)], rows))
-    a, b = rng.normal(size=(40, 2)), rng.uniform(size=(2, 2))
-    scaling = Scaling(np.array([2.0, 3.0]))
-    expansion = make_expansion(rows, np.arange(40), kernels, scaling, a, b, np.ones(2))
-    assert [len(bundle.rows) for bundle in expansion.bundles] == [3, 40]
-    expected = 1 + sum(scaling.factor[k] * kernels[k](rows) @ (a * b[k]) for k in range(2))
-    np.testing.assert_allclose(expansion.values(rows), expected, atol=1e-12)
 
 
 def test_queries_in_blocks_are_the_same(monkeypatch):

@@ -70,6 +70,7 @@ class TaskData:
     feature_origins : (d,) if X is an encoded table, the column of the table and the part of it that each column of X
         was made from; columns of the same origin belong together.
     groupings : further groupings of the rows of X, if `tasks` has several columns.
+    offset : (n,) added to the logarithm of expected counts.
     """
 
     X: np.ndarray
@@ -81,6 +82,7 @@ class TaskData:
     feature_names: tuple[str, ...] | None = None
     feature_origins: tuple[tuple[str, str], ...] | None = None
     groupings: tuple[Grouping, ...] = ()
+    offset: np.ndarray | None = None
 
     @property
     def n_tasks(self) -> int:

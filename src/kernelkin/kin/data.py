@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -22,6 +22,7 @@ from .task_features import TaskTable, read_task_features
 
 # With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60
+GROUP_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,39 @@ def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, ha
     return choose_units(labelled.y.T.ravel(), codes, n_tasks, weights, own=True)
 
 
+def check_counts(labelled: LabelledRows) -> None:
+    """Raise an error that names a target that is no count."""
+    wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        what = "negative" if labelled.y[at] < 0 else "not a whole number"
+        raise ValueError(
+            f'loss="poisson" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
+            f"{labelled.rows[at]}"
+        )
+    if not labelled.y.any():
+        raise ValueError('loss="poisson" needs counts, but all of y is zero')
+
+
+def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[Units, np.ndarray]:
+    """Return units whose location is the log of the mean rate, and the offsets (N,) of all rows relative to it."""
+    offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
+    center = float(np.log(weight @ labelled.y / (weight @ np.exp(offset))))
+    T = data.n_tasks
+    return Units(np.full(T, center), np.ones(T), center, 1.0), offset + center
+
+
+def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:
+    """Return folds (N,) in which rows that differ only in their class are held out together.
+
+    With weights, such rows are the successes and failures of one number of trials.
+    """
+    keys = row_keys(replace(labelled, y=np.zeros(len(labelled.rows))), data)
+    cells = np.unique(np.stack([keys, labelled.codes.astype(np.uint64)], axis=1), axis=0, return_inverse=True)[1]
+    first = np.unique(cells.ravel(), return_index=True)[1]
+    return folds[first][cells.ravel()]
+
+
 def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, weight: np.ndarray) -> np.ndarray:
     """Return row weights (N,) multiplied by the weights of their classes within their tasks."""
     if class_weight is None:
@@ -237,8 +271,9 @@ def row_keys(labelled: LabelledRows, data: TaskData) -> np.ndarray:
     targets = labelled.y.reshape(len(labelled.rows), -1).T
     further = (grouping.codes[labelled.rows] for grouping in data.groupings)
     columns = (data.X[labelled.rows, j] for j in range(data.X.shape[1]))
+    offset = [] if data.offset is None else [data.offset[labelled.rows]]
     keys, factors = np.zeros(len(labelled.rows), dtype=np.uint64), np.random.RandomState(0)
-    for column in chain(targets, further, columns):
+    for column in chain(targets, further, columns, offset):
         ranks = np.unique(column, return_inverse=True)[1].ravel().astype(np.uint64)
         keys += ranks * np.uint64(2 * factors.randint(2**62, dtype=np.int64) + 1)
     return keys
@@ -269,9 +304,12 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     """Return the fold (N,) of each row, -1 for rows that are never held out.
 
     A number of folds assigns the rows of each task in turn, class by class; a task with fewer rows than folds is
-    missing in some folds. Pairs of training and test rows of X hold out their test rows.
+    missing in some folds. "groups" assigns whole tasks to five folds. Pairs of training and test rows of X hold out
+    their test rows.
     """
-    N = len(labelled.rows)
+    N, by_groups = len(labelled.rows), isinstance(cv, str)
+    if by_groups:
+        cv = GROUP_FOLDS
     if not isinstance(cv, int | np.integer):
         return _given_folds(labelled, data, cv)
     rng, folds = check_random_state(random_state), np.full(N, -1)
@@ -281,6 +319,8 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     # Tasks are numbered in the order of rows, independent of their names.
     codes = _in_order(labelled.codes)
     every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
+    if by_groups and len(first) > 1:
+        return (rng.permutation(len(first)) % count)[codes]
     kinds = np.zeros(N, dtype=np.intp)
     if classification:
         kinds = np.unique(labelled.y, axis=0, return_inverse=True)[1].ravel()

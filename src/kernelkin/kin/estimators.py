@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.metrics import d2_tweedie_score
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..data.arrays import Table
 from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
 from ..kernels.sources import refuse_positions
-from ..parameters import CLASSES, Parameter, describe
+from ..parameters import Parameter, describe
 from ..tables.encoder import TableEncoder
 from .data import join_task_features, read_task_kernels
 from .effects import explain, task_effects
@@ -29,13 +31,14 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
         "Share of each term in the variance of the targets, including `noise`, in descending order; the shares sum to "
         "one. `level`: levels of groups; `linear`: linear part common to all groups; `slopes`: differences between the "
         "slopes of groups; `common smooth`, `additive`: curves shared by all groups; `own smooth`, `own additive`: "
-        "curves of each group. For classes, on the scale of log odds.",
+        "curves of each group. For classes, on the scale of log odds; for counts, of logarithms.",
     ),
     "members_": ("tuple of dicts", "The averaged structures: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (
         "dict of arrays",
         "One row for each structure tried: `structure`, `error` (mean squared error of held-out rows in "
-        "standard units, or log loss), `standard_error`, `weight` in the average, `evidence`, `seconds`.",
+        "standard units, log loss of classes, or half the deviance of counts), "
+        "`standard_error`, `weight` in the average, `evidence`, `seconds`.",
     ),
     "best_structure_": ("str", "The structure with the largest weight."),
     "is_complete_": ("bool", "Whether all structures were tried within the time limit."),
@@ -47,6 +50,13 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "feature_names_in_": ("array of str", "Names of the columns of X, if it has names."),
 }
 _PARAMETERS: dict[str, Parameter] = {
+    "loss": Parameter(
+        '{"squared", "poisson"}',
+        '"squared": normal noise. "poisson": y holds counts, whose logarithms of expected values are modelled; '
+        "predictions are means, intervals are of whole numbers, and `score` is the share of deviance explained.",
+        [StrOptions({"squared", "poisson"})],
+        "squared",
+    ),
     "kernels": Parameter(
         "None, or what the other models take",
         "None: linear and smooth functions of the columns, with learned scales. Otherwise only these kernels, each "
@@ -59,16 +69,19 @@ _PARAMETERS: dict[str, Parameter] = {
         [TableEncoder, None],
     ),
     "cv": Parameter(
-        "int, or iterable of (training rows, test rows)",
+        'int, "groups", or iterable of (training rows, test rows)',
         "Folds used to weight the structures and to calibrate intervals. A number splits the rows of every task; on "
-        "wide data a row is held out for all tasks at once.",
-        [Interval(Integral, 2, None, closed="left"), HasMethods("__iter__")],
+        'wide data a row is held out for all tasks at once. "groups": five folds of whole tasks, for models that will '
+        "only predict tasks that were not in training.",
+        [Interval(Integral, 2, None, closed="left"), StrOptions({"groups"}), HasMethods("__iter__")],
+        5,
     ),
     "unknown_tasks": Parameter(
         '{"common", "error"}',
         'How to treat tasks that were not in training: "common" predicts them by the part common to all tasks, with '
         'intervals that are wider by the variation between tasks; "error" raises an error.',
         [StrOptions({"common", "error"})],
+        "common",
     ),
     "time_limit": Parameter(
         "float, optional",
@@ -81,14 +94,14 @@ _PARAMETERS: dict[str, Parameter] = {
         [Integral, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
-    "verbose": Parameter("int", "1 shows progress on standard error.", ["verbose"]),
+    "verbose": Parameter("int", "1 shows progress on standard error.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",
         "Called during the fit with the elapsed seconds and the expected total seconds.",
         [callable, None],
     ),
 }
-
+_USUAL = "task_features cv unknown_tasks time_limit task_column n_jobs random_state verbose callback"
 
 NO_TASKS = (
     "no tasks were given: all rows are taken for one task. If they belong to several groups, pass tasks=, the group of "
@@ -129,6 +142,7 @@ class KinEstimator(TableEstimator):
     def specification(self) -> KinFit:
         return KinFit(
             classification=is_classifier(self),
+            loss=getattr(self, "loss", "squared"),
             class_weight=getattr(self, "class_weight", None),
             kernels=self.kernels,
             task_features=self.task_features,
@@ -202,13 +216,14 @@ class KinEstimator(TableEstimator):
         return model
 
 
-@describe((), _ATTRIBUTES, **_PARAMETERS)
+@describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL, **_PARAMETERS)
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
 
     A mixed kernel model: levels, slopes and smooth functions of the columns, both common to all groups and specific to
     each group. The data determine the degree of pooling. Several structures of such terms are fitted by maximum
-    evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors.
+    evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors. With
+    ``loss="poisson"``, the same for counts, by Laplace's method.
 
     Examples
     --------
@@ -225,49 +240,99 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
     (1, 2)
     """
 
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        encoder=None,
-        task_features=None,
-        cv=5,
-        unknown_tasks="common",
-        time_limit=None,
-        task_column=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernels = kernels
-        self.encoder = encoder
-        self.task_features = task_features
-        self.cv = cv
-        self.unknown_tasks = unknown_tasks
-        self.time_limit = time_limit
-        self.task_column = task_column
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit the functions of all tasks.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight : as for the other estimators
+            X of shape (n, d), y of shape (n,), the group of each row, and weights of rows. `tasks` may have several
+            columns, one for each grouping; `y` of shape (n, T) has one column per task.
+        offset : array of shape (n,), optional
+            Logarithm of the exposure of each row, such as its time at risk. Only for ``loss="poisson"``.
+
+        Returns
+        -------
+        self : object
+        """
+        data = self.training_data(X, y, tasks, sample_weight)
+        return self.fit_data(replace(data, offset=self._read_offset(offset, len(data.X))), X)
+
+    def predict(
+        self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False, offset: Any = None
+    ) -> Any:
+        """Predict the mean of the target.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (q, d)
+        tasks : array of shape (q,), or with a column for each grouping, optional
+            The task of each row, as in `fit`.
+        split : bool, default False
+            Not available for this model.
+        return_std : bool, default False
+            Whether to also return the standard deviation of the target around each prediction.
+        offset : array of shape (q,), optional
+            Logarithm of the exposure of each row, for counts.
+
+        Returns
+        -------
+        prediction : array of shape (q,), or (q, T) if the model was fitted on wide data
+        std : array of the shape of the prediction, only with ``return_std=True``
+        """
+        if offset is None or split:
+            return super().predict(X, tasks, split, return_std)
+        queries = self.read_queries(X, tasks)
+        mean, deviation = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
+        return (mean, deviation * self.functions_.scores.scale) if return_std else mean
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the mean of R^2 over tasks or, for counts, the share of deviance explained (D^2) over all rows.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight, offset : as for `fit`
+
+        Returns
+        -------
+        score : float
+        """
+        if self.loss == "squared":
+            return super().score(X, y, tasks, sample_weight)
+        y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
+        known = ~np.isnan(y)
+        weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
+        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=1))
+
+    def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
+        if offset is None:
+            return None
+        if self.loss != "poisson":
+            raise ValueError(f'offset is for loss="poisson", but loss={self.loss!r}')
+        values = column_or_1d(offset, dtype=np.float64)
+        if len(values) != n or not np.isfinite(values).all():
+            raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")
+        return values
 
     def _predict(self, queries: Queries) -> np.ndarray:
-        return self.functions_.normal(queries)[0]
+        return self.functions_.moments(queries)[0]
 
     def _deviations(self, queries: Queries) -> np.ndarray:
-        return self.functions_.normal(queries)[1] * self.functions_.scores.scale
+        return self.functions_.moments(queries)[1] * self.functions_.scores.scale
 
-    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
         The half-width is the posterior standard deviation of each row times a quantile of the standardised residuals of
         held-out rows. These were predicted by fits whose parameters were learned without them. For a task that was not
-        in training, the standard deviation includes the variation between tasks.
+        in training, the standard deviation includes the variation between tasks. For counts, the ends are whole
+        numbers: quantiles of a negative binomial distribution with the mean and variance of the posterior, at levels
+        that are calibrated in the same way.
 
         Parameters
         ----------
-        X, tasks : as for `predict`
+        X, tasks, offset : as for `predict`
         coverage : float in (0, 1), default 0.9
             Share of targets that the intervals should contain.
 
@@ -279,17 +344,17 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
         queries = self.read_queries(X, tasks)
-        mean, deviation = self.functions_.normal(queries)
-        half = deviation * self.functions_.scores.quantile(float(coverage))
-        return np.stack([mean - half, mean + half], axis=-1)
+        moments = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
+        return self.functions_.ends(*moments, float(coverage))
 
 
-@describe((*CLASSES,), _ATTRIBUTES, **_PARAMETERS)
+@describe((), _ATTRIBUTES, "kernels * encoder class_weight " + _USUAL, **_PARAMETERS)
 class KinClassifier(KinEstimator, MultiTaskClassifier):
     """Classification for groups with few rows each; no parameter needs to be set.
 
     Like `KinRegressor`, but on the scale of log odds, with Laplace's method. Structures are compared by the log loss of
-    held-out rows. `predict` returns the most probable class.
+    held-out rows. `predict` returns the most probable class. For numbers of successes in trials, give two rows for each
+    such number, one of each class, with successes and failures as `sample_weight`: this is the binomial likelihood.
 
     Examples
     --------
@@ -302,35 +367,6 @@ class KinClassifier(KinEstimator, MultiTaskClassifier):
     >>> bool(model.score(X, y, tasks=tasks) > 0.9)
     True
     """
-
-    def __init__(
-        self,
-        kernels=None,
-        *,
-        encoder=None,
-        class_weight=None,
-        task_features=None,
-        cv=5,
-        unknown_tasks="common",
-        time_limit=None,
-        task_column=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-        callback=None,
-    ):
-        self.kernels = kernels
-        self.encoder = encoder
-        self.class_weight = class_weight
-        self.task_features = task_features
-        self.cv = cv
-        self.unknown_tasks = unknown_tasks
-        self.time_limit = time_limit
-        self.task_column = task_column
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def _predict(self, queries: Queries) -> np.ndarray:
         return self.classes_[self._probabilities(queries).argmax(axis=-1)]

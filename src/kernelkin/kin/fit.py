@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.components import column_shares, variance_components
-from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
+from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
@@ -31,8 +31,11 @@ from .data import (
     ClassCodes,
     GivenKernels,
     LabelledRows,
+    check_counts,
     class_weights,
+    count_units,
     in_order_of_content,
+    join_cells,
     merge_copies,
     mixed_data,
     read_task_kernels,
@@ -40,7 +43,7 @@ from .data import (
     row_keys,
     target_units,
 )
-from .functions import KinFunctions, Link, Scores, held_out_normal
+from .functions import KinFunctions, Link, Scores, count_moments, count_scores, held_out_normal
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
@@ -59,6 +62,7 @@ class KinFit:
     """Specification of a fit; the parameters are those of `KinRegressor`."""
 
     classification: bool
+    loss: str = "squared"
     class_weight: Any = None
     kernels: Any = None
     task_features: Any = None
@@ -89,12 +93,15 @@ class KinPlan:
         self.fit, self.data = fit, data
         self.classes = classes = ClassCodes.of(data) if fit.classification else None
         binary = classes is None or (fit.class_weight is None and all(len(own) == 2 for own in classes.of_task))
-        labelled = LabelledRows.of(data, binary and fit.task_features is None)
+        self.counts = fit.loss == "poisson"
+        labelled = LabelledRows.of(data, binary and fit.task_features is None and not self.counts)
         keys = row_keys(labelled, data)
         order = in_order_of_content(labelled, keys)
         labelled = labelled.take(order)
         folds = row_folds(labelled, data, fit.cv, fit.classification, fit.random_state)
         weight = data.sample_weight[labelled.rows].astype(np.float64)
+        if fit.classification and (weight != 1.0).any() and isinstance(fit.cv, int | np.integer):
+            folds = join_cells(labelled, data, folds)
         kept, weight, place = merge_copies(labelled, keys[order], folds, weight)
         self.labelled, self.folds, self.place = labelled.take(kept), folds[kept], place[np.argsort(order)]
         if len(kept) > MANY_ROWS and isinstance(fit.cv, int | np.integer):
@@ -103,8 +110,12 @@ class KinPlan:
         self.given, values = None, tuple[np.ndarray, ...]()
         if fit.kernels is not None:
             self.given, values = GivenKernels.fit(fit.kernels, data, self.labelled.rows, weight)
-        self.units, z = None, np.empty(0)
-        if classes is not None:
+        self.units, z, offset = None, np.empty(0), None
+        if self.counts:
+            check_counts(self.labelled)
+            self.units, offset = count_units(data, self.labelled, weight)
+            z = self.labelled.y[:, None]
+        elif classes is not None:
             z = classes.encode(self.labelled.y, self.labelled.codes)
             weight = class_weights(fit.class_weight, classes, self.labelled, weight)
             if self.labelled.wide or not classes.is_binary:
@@ -113,7 +124,10 @@ class KinPlan:
             self.units = target_units(self.labelled, data.n_tasks, weight, has_features=bool(task_kernels))
             location, spread = self._units()
             z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
-        self.rows = mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None)
+        self.rows = replace(
+            mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None),
+            offset=offset,
+        )
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         """Return location and spread of the target of each row (M,) or, on wide data, of each task (T,)."""
@@ -151,6 +165,8 @@ class KinPlan:
 
     def likelihood(self) -> Likelihood:
         """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
+        if self.counts:
+            return Poisson()
         if self.classes is None:
             return Gaussian()
         return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
@@ -229,10 +245,23 @@ class KinPlan:
             "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
+        if self.counts:
+            f, variance = (
+                np.array([part[:, 0] for part in parts])
+                for parts in zip(*((member.mean, member.variance) for member in members), strict=True)
+            )
+            mean, deviation = count_moments(f, variance, weights)
+            known, y = ~np.isnan(mean), self.rows.z[:, 0]
+            given = (y[known], mean[known], deviation[known])
+            residuals = (given[0] - given[1]) / given[2]
+            scores = Scores.of(count_scores(*given)[:, None], residuals[:, None], self.rows.weight[known])
+            functions = KinFunctions(**base, units=self.units, scores=scores)
+            return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         if self.classes is None:
             mean, variance = held_out_normal(members, weights)
             known = ~np.isnan(mean).any(axis=1)
-            scores = Scores.of((np.abs(self.rows.z - mean) / np.sqrt(variance))[known], self.rows.weight[known])
+            residuals = np.abs((self.rows.z - mean) / np.sqrt(variance))[known]
+            scores = Scores.of(residuals, residuals, self.rows.weight[known])
             location, spread = self._units()
             values = location + spread * (mean if self.labelled.wide else mean[:, 0])
             deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])

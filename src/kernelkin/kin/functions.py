@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import nbinom, norm
 
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import Member, average
-from ..mixed.likelihoods import Likelihood
+from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
 from ..mixed.units import Units
@@ -26,22 +26,25 @@ CERTAIN = 1e-9
 
 @dataclass(frozen=True)
 class Scores:
-    """Absolute held-out residuals over their deviations, in ascending order (n,), and their weights (n,)."""
+    """The quantile of the normal distribution at which an interval just contains its held-out target.
+
+    Attributes
+    ----------
+    values, weights : (n,) these quantiles in ascending order, and the weights of the rows.
+    scale : the factor that calibrates deviations on average.
+    """
 
     values: np.ndarray
     weights: np.ndarray
+    scale: float
 
     @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray) -> Scores:
-        """Sort scores (n, r) of rows with weights (n,)."""
+    def of(cls, values: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> Scores:
+        """Sort scores (n, r) of rows with weights (n,); `residuals` (n, r) are those over their deviations."""
         weights = np.repeat(weights, values.shape[1])
         order = np.argsort(values.ravel(), kind="stable")
-        return cls(values.ravel()[order], weights[order])
-
-    @property
-    def scale(self) -> float:
-        """The factor that calibrates deviations on average."""
-        return float(np.sqrt(np.average(self.values**2, weights=self.weights))) if len(self.values) else 1.0
+        squares = np.average(residuals.ravel() ** 2, weights=weights) if len(weights) else 1.0
+        return cls(values.ravel()[order], weights[order], float(np.sqrt(squares)))
 
     def quantile(self, coverage: float) -> float:
         """Return the factor for intervals that contain a new target with this probability."""
@@ -142,12 +145,33 @@ class KinFunctions:
         # On wide data, tasks are outputs and all rows belong to one group.
         return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
-    def normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations of targets (q,), or (q, T) without codes, in their original units."""
-        assert self.units is not None
+    def moments(self, queries: Queries, offset: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations of targets (q,), or (q, T) without codes, in their original units.
+
+        `offset` (q,) is added to the logarithms of expected counts.
+        """
         if queries.codes is None and not self.wide:
-            mean, deviation = self.normal(every_task(queries, self.n_tasks))
+            offset = None if offset is None else np.repeat(offset, self.n_tasks)
+            mean, deviation = self.moments(every_task(queries, self.n_tasks), offset)
             return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
+        if not isinstance(self.likelihood, Poisson):
+            return self._normal(queries)
+        assert self.units is not None
+        f, variance = self.latent(queries.X, self.groups_of(queries))
+        f = f[:, :, 0] + self.units.new_location + (0.0 if offset is None else offset)
+        return count_moments(f, variance[:, :, 0], self.weights)
+
+    def ends(self, mean: np.ndarray, deviation: np.ndarray, coverage: float) -> np.ndarray:
+        """Return intervals (..., 2) of targets with these means and deviations; for counts, of integers."""
+        assert self.scores is not None
+        quantile = self.scores.quantile(coverage)
+        if not isinstance(self.likelihood, Poisson):
+            return np.stack([mean - quantile * deviation, mean + quantile * deviation], axis=-1)
+        counts, level = count_distribution(mean, deviation), norm.cdf([-quantile, quantile])
+        return np.stack([counts.ppf(level[0]), counts.ppf(level[1])], axis=-1)
+
+    def _normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
+        assert self.units is not None
         codes = queries.codes
         if codes is None:
             queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
@@ -190,7 +214,7 @@ class KinFunctions:
         """Return means of targets (q, 1) or (q, T, 1); for classes, log odds with one output for two classes."""
         queries = Queries(X, codes)
         if self.classes is None:
-            return self.normal(queries)[0][..., None]
+            return self.moments(queries)[0][..., None]
         p = np.clip(self.probabilities(queries), CERTAIN, 1.0)
         return np.log(p[..., 1:]) - np.log(p[..., :1]) if len(self.classes.classes) == 2 else np.log(p)
 
@@ -241,3 +265,23 @@ def held_out_normal(members: Sequence[Member], weights: np.ndarray) -> tuple[np.
     """Return means and variances (N, r) of held-out targets in standard units; NaN for rows never held out."""
     parts: list[tuple[Any, Any]] = [(member.mean, member.variance + member.noise[:, None]) for member in members]
     return average(parts, weights.tolist())
+
+
+def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q) with these weights."""
+    rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
+    mean = weights @ rate
+    return mean, np.sqrt(mean + np.maximum(weights @ (rate**2 * np.exp(variance)) - mean**2, 0.0))
+
+
+def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
+    """Return negative binomial distributions with these means and deviations; nearly Poisson if these are least."""
+    mean = np.maximum(mean, 1e-12)
+    size = np.maximum(mean**2 / np.maximum(deviation**2 - mean, 1e-9 * mean), 1e-9)
+    return nbinom(size, size / (size + mean))
+
+
+def count_scores(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return the normal quantile at which the interval of each count (n,) just contains it."""
+    counts = count_distribution(mean, deviation)
+    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.ppf(counts.cdf(y - 1.0))))

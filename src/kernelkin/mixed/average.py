@@ -33,7 +33,7 @@ class Member:
     Attributes
     ----------
     fitted : the fit on all rows.
-    mean, variance : (N, r) of the function at each row, from the fit that held it out.
+    mean, variance : (N, r) of the function (with offsets added) at each row, from the fit that held it out.
     noise : (N,) the variance of the noise in that fit.
     loss : (N,) the loss of each row; NaN where no fold has held it out.
     weight : the weight in the average.
@@ -179,6 +179,8 @@ class Search:
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
         groups = [part[held] for part in data.groups]
         member.mean[held], member.variance[held] = fitted.predict(data.X[held], groups, kernels)
+        if data.offset is not None:
+            member.mean[held] += data.offset[held, None]
         member.noise[held] = fitted.model.noise_
         member.loss[held] = self._loss(member, held)
         member.seconds += time.monotonic() - began
@@ -193,6 +195,8 @@ class Search:
             diagonal = model.solved[0].diagonal()
             noise = model.noise_ / self.data.weight
             mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - noise, 0.0)[:, None]
+        if self.data.offset is not None:
+            mean = mean + self.data.offset[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
         member.loss = self._loss(member, np.ones(len(mean), dtype=bool))
 

@@ -15,8 +15,6 @@ from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# The variance of the logistic distribution, the noise of classes on the scale of log odds.
-LOGISTIC = np.pi**2 / 3.0
 
 
 def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
@@ -27,7 +25,8 @@ def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, 
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
         parts = _of_structure(member)
-        parts[NOISE] = member.model.noise_ if likelihood.has_noise else LOGISTIC
+        model = member.model
+        parts[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
         whole = sum(parts.values())
         for name, value in parts.items():
             total[name] = total.get(name, 0.0) + weight * value / whole

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import expit, gammaln, ndtr
+from scipy.special import expit, gammaln, ndtr, xlogy
 
 from .covariance import Parameters, Prior, Solved
 
@@ -92,8 +92,12 @@ class Laplace:
         """Return the first, minus the second, and the third derivative of the log density with respect to f."""
         raise NotImplementedError
 
-    def start(self, y: np.ndarray) -> np.ndarray:
+    def start(self, y: np.ndarray, offset: Any) -> np.ndarray:
         """Return initial values of f."""
+        raise NotImplementedError
+
+    def noise_variance(self, part: Any) -> float:
+        """Return the variance of targets on the scale of f, for shares of variance."""
         raise NotImplementedError
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
@@ -110,7 +114,7 @@ class Laplace:
 
     def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):
         """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
-        f, a, loss = self.start(y) if f is None else f, None, np.inf
+        f, a, loss = self.start(y, offset) if f is None else f, None, np.inf
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
             curvature = np.maximum(w * W, LEAST_CURVATURE)
@@ -151,6 +155,9 @@ class Bernoulli(Laplace):
 
     log_scale = float(np.log(2.0))
 
+    def noise_variance(self, part):
+        return np.pi**2 / 3.0
+
     def log_density(self, y, f):
         return -np.logaddexp(0.0, np.where(y > 0.5, -f, f))
 
@@ -158,7 +165,7 @@ class Bernoulli(Laplace):
         q = expit(f)
         return y - q, q * (1.0 - q), -q * (1.0 - q) * (1.0 - 2.0 * q)
 
-    def start(self, y):
+    def start(self, y, offset):
         return np.zeros_like(y)
 
     def inverse_link(self, f):
@@ -178,11 +185,21 @@ class Poisson(Laplace):
         rate = self.inverse_link(f)
         return y - rate, rate, -rate
 
-    def start(self, y):
-        return np.full_like(y, np.log(max(y.mean(), 1e-3)))
+    def start(self, y, offset):
+        # The first Newton step from here is a regression on log counts.
+        return np.log(y + 0.5) - offset
+
+    def noise_variance(self, part):
+        # The variance of the logarithm of a count, for counts of this size.
+        return float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
+
+    def mean(self, f, variance):
+        return self.inverse_link(f + 0.5 * variance)
 
     def inverse_link(self, f):
         return np.exp(np.minimum(f, 50.0))
 
     def loss(self, y, mean):
-        return mean - y * np.log(np.maximum(mean, 1e-12))
+        # Half the deviance.
+        mean = np.maximum(mean, 1e-12)
+        return xlogy(y, y / mean) - y + mean

@@ -113,33 +113,6 @@ class Bundle:
         cross = evaluate(self.kernels, X, self.rows)
         return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
 
-    def condensed(self) -> Iterator[Bundle]:
-        """Merge repeated support rows: kernels on columns with few distinct rows keep only these."""
-        if self.kernels is None or self.rows is None or not self.scaling.factor_only:
-            yield self
-            return
-        by_columns: dict[tuple[int, ...], list[int]] = {}
-        for position, kernel in enumerate(self.kernels):
-            by_columns.setdefault(kernel.columns, []).append(position)
-        left, found = list[int](), []
-        few, ordered = len(self.rows) // 2, np.sort(self.rows, axis=0)
-        distinct = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0)
-        for columns, positions in by_columns.items():
-            # There are at least as many distinct rows as distinct values in any column.
-            if distinct[list(columns)].max() <= few:
-                _, first, place = np.unique(self.rows[:, columns], axis=0, return_index=True, return_inverse=True)
-                if len(first) <= few:
-                    a = np.zeros((len(first), self.a.shape[1]))
-                    np.add.at(a, place.ravel(), self.a)
-                    found.append((positions, self.support[first], self.rows[first], a))
-                    continue
-            left += positions
-        if left:
-            found.append((sorted(left), self.support, self.rows, self.a))
-        for positions, support, rows, a in found:
-            kernels = tuple(self.kernels[p] for p in positions)
-            yield Bundle(kernels, self.active[positions], self.scaling.select(positions), support, rows, a)
-
 
 @dataclass(frozen=True)
 class Expansion:
@@ -204,7 +177,7 @@ def make_expansion(
         rows=None if kernels is None else X[rows[support]],
         a=a if len(support) == len(a) else a[support],
     )
-    return Expansion(tuple(whole.condensed()), b, intercept)
+    return Expansion((whole,), b, intercept)
 
 
 @dataclass(frozen=True)

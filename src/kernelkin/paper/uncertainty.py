@@ -32,7 +32,7 @@ class Uncertainty:
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
         self.specification, self.classification = specification, classification
         self.data: TaskData | None = data
-        self.options = replace(options, verbose=0, callback=None)
+        self.options = options._replace(verbose=0, callback=None)
         self._result: TaskLink | Residuals | None = None
         self._held: tuple[list[np.ndarray], TaskData] | None = None
 
@@ -61,7 +61,7 @@ class Uncertainty:
 
     def __getstate__(self) -> dict[str, object]:
         # A Dask client cannot be pickled.
-        options = None if self.options is None else replace(self.options, engine=Threads())
+        options = None if self.options is None else self.options._replace(engine=Threads())
         return {**vars(self), "_held": None, "options": options}
 
 

@@ -105,9 +105,9 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
         ranks = values[:, 0] if len(model.classes_) == 2 else None
         predicted = model.classes_[p.argmax(axis=1)]
         return codes, {"y": y, "predicted": predicted, "values": ranks, "probabilities": p}
-    half = held.deviations[known] * (functions.scores.quantile(COVERAGE) / functions.scores.scale)
+    deviations = held.deviations[known] / functions.scores.scale
     codes = held.codes[known] if y.ndim == 1 else np.tile(np.arange(y.shape[1]), len(y))
-    ends = np.stack([(values - half).ravel(), (values + half).ravel()], axis=1)
+    ends = functions.ends(values.ravel(), deviations.ravel(), COVERAGE)
     return codes, {"y": y.ravel(), "predicted": values.ravel(), "ends": ends}
 
 

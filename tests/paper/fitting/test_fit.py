@@ -8,8 +8,9 @@ from models.problems import long_data
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.data.forms import read_training
-from kernelkin.paper.fitting import Classification, Fit, LinearFit, PooledFit, Regression, RunOptions, Shape
+from kernelkin.paper.fitting import Fit, LinearFit, PooledFit, Regression, RunOptions, Shape
 from kernelkin.paper.fitting.linear import task_by_task, task_bytes
+from kernelkin.paper.grams.build import raw_grams
 from kernelkin.paper.models.machines import relation_penalty
 from kernelkin.paper.penalties import FixedWeights, LpPenalty, SpectralNorm
 from kernelkin.paper.problems import Problem
@@ -43,7 +44,7 @@ def test_what_a_run_warns_of_is_left_to_the_caller():
 
 def test_a_plan_has_the_problem_in_standard_units_and_solves_it_in_the_users():
     plan = relation_fit(tol=1e-6).plan(DATA)
-    grams, _ = plan.scale(plan.raw_grams(), overwrite=True)
+    grams, _ = plan.grams()
     problem = plan.problem(grams)
     assert isinstance(problem, Problem)
     targets = np.concatenate([machine.y[:, 0] for machine in problem.machines])
@@ -90,7 +91,7 @@ def test_what_does_not_fit_the_data_is_refused_before_a_kernel_is_evaluated(chan
 
 def test_a_plan_reuses_fitted_kernels_and_evaluated_grams():
     first = relation_fit(C=1.0).plan(DATA)
-    raw = first.raw_grams()
+    raw = raw_grams(DATA, first.kernels, "trace", first.gram_plan())
     second = relation_fit(C=5.0).plan(DATA, first.kernels)
     shared, alone = second.run(RunOptions(), raw), relation_fit(C=5.0).plan(DATA).run(RunOptions())
     np.testing.assert_array_equal(shared.attributes["kernel_weights_"], alone.attributes["kernel_weights_"])
@@ -132,4 +133,3 @@ def test_the_spread_of_regression_targets_is_their_variance_within_tasks(T, offs
     data = read_training(np.zeros((20 * T, 1)), y, tasks, weight, classification=False)
     residual = y - np.array([np.average(y[tasks == t], weights=weight[tasks == t]) for t in range(T)])[tasks]
     assert Regression().spread(data) == pytest.approx(weight @ residual**2 / weight.sum(), rel=1e-6)
-    assert Classification().spread(data) == 1.0

@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from kernelkin import MKMTRLClassifier, gaussian_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.paper.fitting import Classification, Regression
+from kernelkin.paper.fitting.targets import task_classes
 
 LOSSES = ("hinge", "squared")
 
@@ -173,7 +174,7 @@ def test_class_weights_and_row_weights_multiply():
 def test_targets_are_coded_plus_and_minus_one():
     X, y, tasks = mixed_classes(11)
     data = read(X, y, tasks)
-    classes = Classification().attributes(data)["task_classes_"]
+    classes = task_classes(data)
     for machine, labels, name in zip(Classification().machines(data, 1.0), classes, NAMES, strict=True):
         mine = y[tasks == name]
         wanted = labels if len(labels) > 2 else labels[1:]

@@ -22,9 +22,9 @@ from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Fitted, Regression
-from kernelkin.paper.fitting.two_stage import SecondStagePlan
-from kernelkin.paper.grams import RowKernels, build_grams
-from kernelkin.paper.grams.build import kernel_charges
+from kernelkin.paper.fitting.two_stage import SecondStage
+from kernelkin.paper.grams.build import build_grams, charges_of, effective_dimensions
+from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 
 
@@ -97,7 +97,7 @@ def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n_rows, 2)), np.repeat(np.arange(n_tasks), n_rows)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
-    monkeypatch.setattr(SecondStagePlan, "run", lambda *arguments: Fitted({}))
+    monkeypatch.setattr(SecondStage, "run", lambda *arguments: Fitted({}))
     model = TwoStageMKMTRLRegressor(gaussian_kernels([0.5, 1, 2, 4], relative=False), n_rounds=20_000, random_state=0)
     model.fit(X[:20], y[:20])  # compiles
     tracemalloc.start()
@@ -216,7 +216,7 @@ def test_parsimony_is_a_rescaling_of_the_kernels():
     model = TwoStageMKMTRLRegressor("precomputed", parsimony=1.0, **options)
     model.fit(grams, data.target, tasks=data.tasks)
     stacks = [np.moveaxis(grams[np.ix_(rows, rows)], 2, 0) for rows in (data.tasks == t for t in model.tasks_)]
-    charges = kernel_charges(((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
+    charges = charges_of(effective_dimensions((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
     assert np.ptp(charges) > 0.5
     charged = TwoStageMKMTRLRegressor("precomputed", **options).fit(grams / charges, data.target, tasks=data.tasks)
     weights = charged.kernel_weights_ / charges

@@ -4,7 +4,7 @@ from .fit import Fit, FitPlan, Fitted, RunOptions, Shape
 from .linear import LinearFit
 from .pooled import PooledFit
 from .targets import Classification, Regression, Targets
-from .two_stage import SecondStage, TwoStageFit, plan_stream_machines, stream_fitted
+from .two_stage import SecondStage, TwoStageFit
 
 __all__ = [
     "Classification",
@@ -19,6 +19,4 @@ __all__ = [
     "Shape",
     "Targets",
     "TwoStageFit",
-    "plan_stream_machines",
-    "stream_fitted",
 ]

@@ -33,7 +33,6 @@ from ..grams.build import (
     plan_grams,
     raw_grams,
     scale_grams,
-    scales_on_device,
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
@@ -49,7 +48,7 @@ from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
 from ..solvers.driver import UNFINISHED, Solution, Solver, solve
 from ..uncertainty import Uncertainty
-from .targets import Classification, Targets, link_machines, split_by_task, stack_intercepts
+from .targets import Classification, Targets, link_machines, split_by_task, task_classes
 
 Warnings = list[tuple[str, type[Warning]]]
 
@@ -115,7 +114,7 @@ class Fit:
 
         Fitted `kernels` are passed if Gram matrices are reused.
         """
-        couplings = self.fit_couplings(data)
+        couplings = read_couplings(self.couplings, data, self.sharing)
         if self.unknown_tasks == "common":
             check_common_part(couplings)
         if kernels is None and not is_precomputed(self.kernels):
@@ -124,18 +123,23 @@ class Fit:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
         penalty, learner = self.penalty(shape), self.targets.learner()
-        machines = self._machines(data, couplings, shape.n_kernels)
+        machines = self._machines(data, couplings, learner, shape.n_kernels)
         # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
         homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
         units = Units.of(machines, learner, weights=homogeneous)
-        mu = units.mu(self.targets.spread(data) if isinstance(self.mu, str) else self.mu)
+        if not isinstance(self.mu, str):
+            mu = self.mu
+        else:
+            mu = 1.0 if isinstance(self.targets, Classification) else self.targets.spread(data)
         start = None if self.init is None else units.weights(read_init(self.init, shape))
         scaled, learner = units.rescale(machines, learner)
-        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
+        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, units.mu(mu), start, units)
 
-    def _machines(self, data: TaskData, couplings: Sequence[Coupling], n_kernels: int) -> Sequence[Machine]:
+    def _machines(
+        self, data: TaskData, couplings: Sequence[Coupling], learner: Learner, n_kernels: int
+    ) -> Sequence[Machine]:
         """Return one machine per task, or per set of coupled tasks; as columns of one panel if that is faster."""
-        learner, wide, classes = self.targets.learner(), data.form == "wide", isinstance(self.targets, Classification)
+        wide, classes = data.form == "wide", isinstance(self.targets, Classification)
         together = isinstance(learner, Ridge) and wide
         if self.device is not None and not (together or (isinstance(learner, SVM) and wide and not couplings)):
             raise ValueError(
@@ -154,18 +158,13 @@ class Fit:
         machines = self.targets.machines(data, self.C, connected_tasks(couplings, data.n_tasks))
         return MachineList(link_machines(machines, couplings, data.labels, classes))
 
-    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
-        """Return the couplings of the tasks of these data."""
-        return read_couplings(self.couplings, data, self.sharing)
-
     @property
     def path_position(self) -> float:
         """log(mu / C^3), the only combination of C and mu that matters; see `model_selection.grid`."""
         return float(np.log(1.0 if isinstance(self.mu, str) else self.mu) - 3.0 * np.log(self.C))
 
 
-@dataclass(frozen=True)
-class FitPlan:
+class FitPlan(NamedTuple):
     """A specification applied to data; the problem is in `units` in which its numbers are of order one.
 
     `kernels` are fitted, and None where Gram matrices are precomputed; `start` (K, J) are weights to start from.
@@ -189,10 +188,11 @@ class FitPlan:
 
     def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
         """Return the sizes of the Gram matrices; `couplings_width` may be that of other candidates of a search."""
-        wide = width(self.couplings) if couplings_width is None else couplings_width
+        if couplings_width is None:
+            couplings_width = width(self.couplings) if self.couplings else 0
         # Machines with other losses need the entries of matrices.
         rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
-        return plan_grams(self.data, self.kernels, self.fit.normalize, wide, rank)
+        return plan_grams(self.data, self.kernels, self.fit.normalize, couplings_width, rank)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
@@ -212,20 +212,17 @@ class FitPlan:
         """Evaluate and scale the kernels; precomputed ones on the device, if they fit into its memory."""
         fit, data = self.fit, self.data
         bare = self.kernels is None and not self.couplings and not fit.parsimony
-        if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
+        if fit.device and isinstance(self.learner, Ridge) and bare and fit.normalize in (None, "trace"):
             arrays = arrays_on(fit.device)
             try:
                 return device_grams(data, fit.normalize, arrays)
             except arrays.out_of_memory:
                 arrays.release()
-        return self.scale(self.raw_grams(), overwrite=True)
-
-    def raw_grams(self, plan: GramPlan | None = None) -> RawGrams:
-        """Evaluate the kernels without scaling; a search does this once for all folds."""
-        return raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan() if plan is None else plan)
+        raw = raw_grams(data, self.kernels, fit.normalize, self.gram_plan())
+        return scale_grams(raw, data, fit.normalize, self.couplings, True, fit.parsimony)
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
-        """Scale evaluated kernels on the rows of this plan."""
+        """Scale kernels that a search has evaluated, on the rows of this plan."""
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
@@ -278,17 +275,15 @@ class FitPlan:
         duals: Any = solution.duals
         a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
         spread = duals.a if isinstance(duals, PanelDuals) else None
-        attributes = solution_attributes(fit, data, bank, solution, options, linked) | {
+        attributes, warnings = solution_attributes(fit, data, bank, solution, options, a, intercepts, linked)
+        attributes |= {
             "kernel_weights_": B[:, :T].T.copy(),
             "relation_": solution.relation.block(T),
             "effective_rank_": effective_rank(B),
-            "dual_coef_": a,
-            "intercept_": stack_intercepts(intercepts),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
             "coupling_weights_": B[:, T:].T.copy(),
         }
-        warnings = convergence_warnings(solution, fit.tol)
         if bank.clipped:
             warnings += count_clipping(attributes, fit, data, duals, linked)
         if isinstance(grams, CoupledGrams):
@@ -302,21 +297,37 @@ class FitPlan:
 
 
 def solution_attributes(
-    fit: Any, data: TaskData, bank: KernelBank, solution: Solution, options: RunOptions, linked: Sequence[Any] = ()
-) -> dict[str, Any]:
-    """Return the fitted attributes that all kernel models share."""
-    return {
+    fit: Any,
+    data: TaskData,
+    bank: KernelBank,
+    solution: Solution,
+    options: RunOptions,
+    a: Sequence[np.ndarray],
+    intercepts: Sequence[np.ndarray],
+    linked: Sequence[np.ndarray] = (),
+) -> tuple[dict[str, Any], Warnings]:
+    """Return the fitted attributes that all kernel models share, and a warning if the solver ended early."""
+    classification = isinstance(fit.targets, Classification)
+    attributes = {
         "tasks_": data.labels,
         "data_form_": data.form,
         "kernels_": bank.names if bank.kernels is None else bank.kernels,
         "kernel_names_": np.array(bank.names),
+        "dual_coef_": a,
+        "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts),
         "objective_": solution.primal,
         "duality_gap_": solution.gap,
         "history_": solution.history,
         "n_iter_": len(solution.history["iteration"]),
-        "uncertainty_": Uncertainty(fit, data, options, classification=isinstance(fit.targets, Classification)),
-        **fit.targets.attributes(data, linked),
+        "uncertainty_": Uncertainty(fit, data, options, classification=classification),
     }
+    if classification:
+        found = task_classes(data, linked)
+        attributes |= {"task_classes_": found, "classes_": np.unique(np.concatenate(found))}
+    if solution.status not in UNFINISHED:
+        return attributes, []
+    reached = f"The relative duality gap is {solution.relative_gap:.1e}, but tol={fit.tol:g}."
+    return attributes, [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 
 
 def read_init(init: Any, shape: Shape) -> np.ndarray:
@@ -348,14 +359,6 @@ def check_splittable(fit: Fit, data: TaskData) -> None:
     for fault, is_present in faults.items():
         if is_present:
             raise ValueError(f"engine: {fault}; use engine='threads'")
-
-
-def convergence_warnings(solution: Solution, tol: float) -> Warnings:
-    """Warn if a solver ended before the gap was closed."""
-    if solution.status not in UNFINISHED:
-        return []
-    reached = f"The relative duality gap is {solution.relative_gap:.1e}, but tol={tol:g}."
-    return [(f"{solution.status.value}. {reached}", ConvergenceWarning)]
 
 
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,7 @@ from ..uncertainty import Uncertainty
 LinearResult = tuple[np.ndarray, np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
 
 
-@dataclass(frozen=True)
-class LinearFit:
+class LinearFit(NamedTuple):
     """Specification of a linear model.
 
     Parameters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,14 @@ from ...kernels.sources import source_kernels
 from ...memory import FIXED, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.memory import SOLVER_ARRAYS
-from ..grams.row_kernels import Features, PooledKernel, needs_stack
+from ..grams.row_kernels import PivotFeatures, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root
 from ..penalties.relation import Relation, effective_rank
 from ..problems.problem import SpectralForm, SpectralProblem, spectral_form
 from ..solvers.driver import Solution, Solver, solve
-from .fit import Fitted, RunOptions, convergence_warnings, count_clipping, solution_attributes
-from .targets import Targets, stack_intercepts
+from .fit import Fitted, RunOptions, count_clipping, solution_attributes
+from .targets import Targets
 
 _ADVICE = (
     "use a kernel with few features (linear, or polynomial on few columns) where there are many tasks; or fewer rows; "
@@ -54,11 +54,10 @@ class PooledFit:
         kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         plan = PooledPlan(self, data, kernels, machines, learner)
         # If all Gram matrices are needed at once, the rank is not known before they are computed.
-        return plan if needs_stack(kernels, self.normalize) else replace(plan, pool=plan.make_pool())
+        return plan if needs_stack(kernels, self.normalize) else plan._replace(pool=plan.make_pool())
 
 
-@dataclass(frozen=True)
-class PooledPlan:
+class PooledPlan(NamedTuple):
     """A specification applied to data.
 
     `pool` is the kernel of all tasks and, where these are the smaller side, its explicit features; None until made.
@@ -69,7 +68,7 @@ class PooledPlan:
     kernels: Sequence[FittedKernel] | None
     machines: Sequence[Machine]
     learner: Learner
-    pool: tuple[PooledKernel, Features | None] | None = None
+    pool: tuple[PooledKernel, PivotFeatures | None] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -79,7 +78,7 @@ class PooledPlan:
     def n_outputs(self) -> int:
         return sum(machine.y.shape[1] for machine in self.machines)
 
-    def make_pool(self) -> tuple[PooledKernel, Features | None]:
+    def make_pool(self) -> tuple[PooledKernel, PivotFeatures | None]:
         """Build the kernel, and its explicit features if there are at most as many as outputs."""
         pool = PooledKernel(self.data, self.kernels, self.fit.normalize)
         return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))
@@ -118,16 +117,13 @@ class PooledPlan:
         a, intercepts = form.unpack(solution.duals)
         metric = self.fit.norm.metric(solution.B)
         outputs = unit_root(form.task_covariance(solution.duals, metric))
-        known = solution_attributes(self.fit, data, bank, solution, options)
-        attributes = known | {
+        attributes, warnings = solution_attributes(self.fit, data, bank, solution, options, a, intercepts)
+        attributes |= {
             "kernel_weights_": np.full((data.n_tasks, K), 1.0 / K),
-            "relation_": self._relation(outputs, known),
+            "relation_": self._relation(outputs, attributes),
             "effective_rank_": effective_rank(outputs),
-            "dual_coef_": a,
-            "intercept_": stack_intercepts(intercepts),
             "functions_": self._functions(pool, form.coefficients(solution.duals, metric), intercepts),
         }
-        warnings = convergence_warnings(solution, self.fit.tol)
         if pool.bank.clipped:
             warnings += count_clipping(attributes, self.fit, data, solution.duals)
         return Fitted(attributes, tuple(warnings))

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -60,13 +59,6 @@ class Classification:
     def panel(self, data: TaskData, C: float) -> MachinePanel:
         return MachinePanel.of(self.machines(data, C), data.rows, len(data.X))
 
-    def spread(self, data: TaskData) -> float:
-        return 1.0
-
-    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
-        found = task_classes(data, linked)
-        return {"task_classes_": found, "classes_": np.unique(np.concatenate(found))}
-
 
 @dataclass(frozen=True)
 class Regression:
@@ -118,9 +110,6 @@ class Regression:
                 total += float(w @ (y - np.average(y, weights=w)) ** 2)
                 weight += float(w.sum())
         return total / weight if total > 0 else 1.0
-
-    def attributes(self, data: TaskData, linked: Linked = ()) -> dict[str, Any]:
-        return {}
 
 
 Targets = Classification | Regression
@@ -190,7 +179,8 @@ def split_by_task(
     a: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     intercepts: list[np.ndarray] = [np.empty(0)] * data.n_tasks
     groups = [machine.groups for machine in machines]
-    for m, (members, dual) in enumerate(zip(connected_tasks(couplings, data.n_tasks), duals, strict=True)):
+    linked = connected_tasks(couplings, data.n_tasks) if couplings else np.arange(data.n_tasks)[:, np.newaxis]
+    for m, (members, dual) in enumerate(zip(linked, duals, strict=True)):
         start = 0
         for task in members:
             end = start + len(data.rows[task])
@@ -234,8 +224,3 @@ def classes_of_outputs(y: np.ndarray, every: Sequence[np.ndarray], n_outputs: in
         return own
     wider = [tuple(each.tolist()) for each in every if len(each) == n_classes and np.isin(own, each).all()]
     return np.array(max(wider, key=wider.count)) if wider else own
-
-
-def stack_intercepts(intercepts: Sequence[np.ndarray]) -> np.ndarray | list[np.ndarray]:
-    """Return the intercepts as an array (T,) if every task has one output, else as a list of arrays (m,)."""
-    return np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.build import KernelBank, charges_of, effective_dimensions, plan_grams
 from ..grams.memory import fit_need, fitting_bytes
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
@@ -32,7 +32,7 @@ from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from ..uncertainty import Uncertainty
 from .fit import Fit, Fitted, RunOptions, check_common_part
-from .targets import Classification, Targets, stack_intercepts
+from .targets import Classification, Targets, task_classes
 
 # Maximum number of rows per task, and of tasks, from which the charges of kernels are computed.
 MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
@@ -80,7 +80,7 @@ class TwoStageFit:
         if self.min_rank > data.n_tasks:
             raise ValueError(f"min_rank={self.min_rank:g} is larger than the number of tasks, {data.n_tasks}")
         if self.unknown_tasks == "common":
-            check_common_part(self.fit_couplings(data))
+            check_common_part(read_couplings(self.couplings, data))
         machines = self.targets.machines(data, self.C)
         kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
         values = RowKernels.of(data.X, kernels, self.normalize)
@@ -91,10 +91,6 @@ class TwoStageFit:
     def online(self) -> Online:
         """The solver of the first stage."""
         return Online(self.mu, self.update, self.shrinkage, self.min_rank, self.refresh)
-
-    def fit_couplings(self, data: TaskData) -> tuple[Coupling, ...]:
-        """Return the couplings of the tasks of these data."""
-        return read_couplings(self.couplings, data)
 
     @property
     def stream_fault(self) -> str:
@@ -140,6 +136,24 @@ class TwoStageFit:
             "history_": run.history,
             "n_iter_": run.state.rounds,
         }
+
+    def of_stream(self, stream: Stream, form: Form) -> Fitted:
+        """Return the fitted attributes of a stream, without machines, which are fitted when needed."""
+        begun = stream.begun()
+        reservoirs, run = begun.reservoirs, begun.run
+        assert reservoirs is not None and reservoirs.X is not None and run is not None
+        values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), self.normalize)
+        attributes = self.learned(begun.tasks.labels, form, values, run)
+        attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
+        if begun.classes is not None:
+            attributes["classes_"] = np.sort(begun.classes.labels)
+        return Fitted(attributes)
+
+    def machines_of_stream(self, stream: Stream, weights: np.ndarray) -> SecondStage:
+        """Plan the machines of a stream's tasks on the rows in the reservoirs, at kernel weights (T, K)."""
+        begun = stream.begun()
+        assert begun.reservoirs is not None
+        return SecondStage(self, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())
 
 
 class TwoStagePlan(NamedTuple):
@@ -204,45 +218,39 @@ class TwoStagePlan(NamedTuple):
             return scaling.apply(grams, values.diagonals(rows), overwrite=True), weight
 
         tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
-        return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
+        return charges_of(effective_dimensions(scaled(data.rows[t]) for t in tasks), fit.parsimony)
 
 
-@dataclass(frozen=True)
-class SecondStage:
-    """Specification of one kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
+class SecondStage(NamedTuple):
+    """One kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
 
     Coupled tasks, and tasks that share precomputed Grams, are fitted together by a `Fit` with `FixedWeights`. The
     kernel weights of a coupling are the mean of those of its tasks, and it is as strong as the own parts; together they
-    have a mean diagonal of one. The seed places the landmarks of Nystroem features.
+    have a mean diagonal of one. The seed places the landmarks of Nystroem features. `data` and `values`, the kernels
+    between their rows, are those of a plan.
     """
 
     fit: TwoStageFit
     kernels: Sequence[FittedKernel] | None
-    weights: np.ndarray | None = None
+    weights: Any = None
     seed: int = 0
+    data: Any = None
+    values: Any = None
 
     @property
     def unknown_tasks(self) -> str:
         return self.fit.unknown_tasks
 
-    def plan(self, data: TaskData) -> SecondStagePlan:
+    def plan(self, data: TaskData) -> SecondStage:
         """Apply to data."""
         if self.weights is not None and len(self.weights) != data.n_tasks:
             raise ValueError(f"there are weights for {len(self.weights)} tasks, but {data.n_tasks} tasks")
         kernels = None if self.kernels is None else list(self.kernels)
-        return SecondStagePlan(self, data, RowKernels.of(data.X, kernels, self.fit.normalize))
-
-
-class SecondStagePlan(NamedTuple):
-    """The machines of all tasks: one task at a time, or on the Gram matrices that tasks share."""
-
-    stage: SecondStage
-    data: TaskData
-    values: RowKernels
+        return self._replace(data=data, values=RowKernels.of(data.X, kernels, self.fit.normalize))
 
     def memory(self, n_jobs: int = 1) -> Need:
-        fit, data, values = self.stage.fit, self.data, self.values
-        linked = width(fit.fit_couplings(data))
+        fit, data, values = self.fit, self.data, self.values
+        linked = width(read_couplings(fit.couplings, data))
         plan = plan_grams(data, values.kernels, fit.normalize, linked)
         if linked or self._shares_grams:
             return fit_need(plan, fit.targets.learner().name, n_jobs)
@@ -258,40 +266,40 @@ class SecondStagePlan(NamedTuple):
 
     def run(self, options: RunOptions) -> Fitted:
         """Fit the machines."""
-        fit, data = self.stage.fit, self.data
+        fit, data = self.fit, self.data
         classification = isinstance(fit.targets, Classification)
         faults = tiny_tasks(data, classification=classification)
-        couplings = fit.fit_couplings(data)
+        couplings = read_couplings(fit.couplings, data)
         if couplings or (self._shares_grams and not faults):
             fitted = self._run_together(couplings, options)
         elif len(faults) == data.n_tasks:
             raise ValueError(next(iter(faults.values())))
         else:
             fitted = self._run_each(faults, options)
-        fitted.attributes["uncertainty_"] = Uncertainty(self.stage, data, options, classification=classification)
+        fitted.attributes["uncertainty_"] = Uncertainty(
+            self._replace(data=None, values=None), data, options, classification=classification
+        )
         return fitted
 
     @property
     def _shares_grams(self) -> bool:
         """Whether all tasks share one set of precomputed Grams."""
-        exact = max(map(len, self.data.rows)) <= self.stage.fit.max_exact
+        exact = max(map(len, self.data.rows)) <= self.fit.max_exact
         return self.values.kernels is None and self.data.form == "wide" and exact
 
     def _run_together(self, couplings: Sequence[Coupling], options: RunOptions) -> Fitted:
-        fit = self.stage.fit
-        assert self.stage.weights is not None
-        B, kernels = mean_weights(self.stage.weights, couplings), "precomputed" if self.values.kernels is None else None
+        fit = self.fit
+        B, kernels = mean_weights(self.weights, couplings), "precomputed" if self.values.kernels is None else None
         names = ("targets", "C", "couplings", "unknown_tasks", "normalize", "tol")
         same = {name: getattr(fit, name) for name in names}
         exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
-        fitted = exact.plan(self.data, self.values.kernels).run(replace(options, verbose=0, callback=None))
+        fitted = exact.plan(self.data, self.values.kernels).run(options._replace(verbose=0, callback=None))
         more = {"nystroem_tasks_": self.data.labels[:0], "unfitted_tasks_": {}}
         return Fitted(fitted.attributes | more, fitted.warnings)
 
     def _run_each(self, faults: dict[int, str], options: RunOptions) -> Fitted:
         """Fit one task at a time; tasks that cannot be fitted have the function zero."""
-        fit, data, values, weights = self.stage.fit, self.data, self.values, self.stage.weights
-        assert weights is not None
+        fit, data, values, weights = self.fit, self.data, self.values, self.weights
         usable = np.array([t for t in range(data.n_tasks) if t not in faults])
         machines = dict(zip(usable.tolist(), fit.targets.machines(data.select(usable), fit.C), strict=True))
         every = np.arange(len(data.X))
@@ -316,19 +324,20 @@ class SecondStagePlan(NamedTuple):
             "objective_": float(sum(objectives)),
             "duality_gap_": float(sum(gaps)),
             "dual_coef_": a,
-            "intercept_": stack_intercepts(intercepts),
+            "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else intercepts,
             "functions_": task_functions(data, bank, weights.T, a, intercepts),
             "couplings_": (),
             "coupling_weights_": np.zeros((0, values.n_kernels)),
             "nystroem_tasks_": data.labels[[len(rows) > fit.max_exact for rows in data.rows]],
             "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in faults.items()},
         }
-        known = fit.targets.attributes(data)
-        if "task_classes_" in known:
+        if isinstance(fit.targets, Classification):
             # Tasks without a machine get all classes.
-            classes = known["classes_"]
-            known["task_classes_"] = [classes if t in faults else own for t, own in enumerate(known["task_classes_"])]
-        return Fitted(attributes | known)
+            of_task = task_classes(data)
+            classes = np.unique(np.concatenate(of_task))
+            attributes["classes_"] = classes
+            attributes["task_classes_"] = [classes if t in faults else own for t, own in enumerate(of_task)]
+        return Fitted(attributes)
 
     def _solve(
         self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
@@ -337,7 +346,7 @@ class SecondStagePlan(NamedTuple):
 
         Returns coefficients (n, m), intercepts (m,), objective and gap; the last two are NaN with Nystroem features.
         """
-        fit, seed, learner = self.stage.fit, self.stage.seed, self.stage.fit.targets.learner()
+        fit, seed, learner = self.fit, self.seed, self.fit.targets.learner()
         if len(at) > fit.max_exact:
             rng = np.random.default_rng(seed)
             landmarks = np.sort(rng.choice(len(at), min(N_LANDMARKS, fit.max_exact), replace=False))
@@ -396,23 +405,3 @@ def fit_nystroem(
     a = np.zeros(machine.y.shape)
     a[landmarks] = np.ldexp(to_features @ np.column_stack(coefficients), units.dual)
     return a, np.ldexp(intercepts, units.target) + units.offsets[0].sum(axis=0)
-
-
-def stream_fitted(fit: TwoStageFit, stream: Stream, form: Form) -> Fitted:
-    """Return the fitted attributes of a stream, without machines, which are fitted when needed."""
-    begun = stream.begun()
-    reservoirs, run = begun.reservoirs, begun.run
-    assert reservoirs is not None and reservoirs.X is not None and run is not None
-    values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), fit.normalize)
-    attributes = fit.learned(begun.tasks.labels, form, values, run)
-    attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
-    if begun.classes is not None:
-        attributes["classes_"] = np.sort(begun.classes.labels)
-    return Fitted(attributes)
-
-
-def plan_stream_machines(fit: TwoStageFit, stream: Stream, weights: np.ndarray) -> SecondStagePlan:
-    """Plan the machines of a stream's tasks on the rows in the reservoirs, at kernel weights (T, K)."""
-    begun = stream.begun()
-    assert begun.reservoirs is not None
-    return SecondStage(fit, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())

@@ -8,7 +8,6 @@ learned mix takes its own weights in its place where these predict rows that too
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import Need
 from ..fitting.fit import Fit, FitPlan
-from ..fitting.targets import Regression
 from ..grams.coupled import on_device
 from ..grams.operator import SharedOperator, in_blocks
 from ..grams.stack import SharedGrams
@@ -43,20 +41,14 @@ _TOL = 1e-4
 Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskMixFit:
-    """Specification of kernel machines whose weights are chosen for each task; parameters are those of `Fit`."""
+class TaskMixFit(NamedTuple):
+    """Specification of kernel machines whose weights are chosen for each task; `fit` has even weights."""
 
-    targets: Regression
-    kernels: Any = None
-    parsimony: float = 0.0
-    normalize: str | None = "trace"
-    tol: float = 1e-3
-    device: str | None = None
+    fit: Fit
 
     def plan(self, data: TaskData) -> TaskMixPlan:
         """Validate the data and return the plan."""
-        if not isinstance(self.targets, Regression) or not isinstance(self.targets.learner(), Ridge):
+        if not isinstance(self.fit.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
         elif data.form != "wide":
             lacking = "wide data (y with a column for each task)"
@@ -66,21 +58,19 @@ class TaskMixFit:
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
             raise ValueError(f"per_task=True chooses weights by held-out errors of each task, which needs {lacking}")
-        fit = Fit(penalty=lambda shape: FixedWeights(np.full(shape[:2], 1.0 / shape.n_kernels)), **vars(self))
-        return TaskMixPlan(self, fit.plan(data))
+        return TaskMixPlan(self, self.fit.plan(data))
 
 
 class TaskMixPlan(NamedTuple):
-    """A specification applied to data; `fit` is the fit at even weights, which the chosen ones replace."""
+    """A specification applied to data; `even` is the fit at even weights, which the chosen ones replace."""
 
     spec: TaskMixFit
-    fit: FitPlan
+    even: FitPlan
 
     def memory(self, n_jobs: int = 1) -> Need:
-        need = self.fit.memory(n_jobs)
+        need = self.even.memory(n_jobs)
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
-        data, n_kernels = self.fit.data, self.fit.gram_plan().n_kernels
-        extra = 8 * len(data.X) ** 2 * (n_kernels + 6)
+        extra = 8 * len(self.even.data.X) ** 2 * (self.even.gram_plan().n_kernels + 6)
         return Need(need.peak + extra, need.advice)
 
     def run(self, options: RunOptions) -> Fitted:
@@ -89,7 +79,7 @@ class TaskMixPlan(NamedTuple):
 
     def run_chosen(self, options: RunOptions) -> tuple[Fitted, TaskMixes]:
         """The fit, and how its weights were chosen."""
-        plan = self.fit
+        plan = self.even
         grams, bank = plan.grams()
         shared = grams if plan.fit.device is None else on_device(grams, plan.fit.device)
         assert isinstance(shared, SharedGrams)
@@ -97,7 +87,7 @@ class TaskMixPlan(NamedTuple):
         if not isinstance(panel, MachinePanel):
             panel = MachinePanel.of(panel, plan.data.rows, len(plan.data.X))
         found = choose_mixes(shared.operator, panel.y, has_intercept=panel.has_intercept)
-        fitted = replace(plan, penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
+        fitted = plan._replace(penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
         fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
         return fitted, found
 

@@ -6,7 +6,6 @@ import inspect
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import wraps
 from numbers import Integral, Real
 from os import PathLike
@@ -27,10 +26,11 @@ from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import PARAMETERS, Parameter, describe
+from ..fitting.fit import Fit
 from ..fitting.targets import Regression
 from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
-from ..models.machines import MKMTRLClassifier, MKMTRLRegressor
+from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
 from .search import Search, tabulate
@@ -413,13 +413,18 @@ class MKMTRLRegressorCV(BaseSearch):
         return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
 
     def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
-        return self._task_mixes().plan(data).memory().peak if self.per_task else super()._bytes(model, data)
+        return self._task_mixes(model).plan(data).memory().peak if self.per_task else super()._bytes(model, data)
 
-    def _task_mixes(self) -> TaskMixFit:
+    def _task_mixes(self, model: MKMTRLRegressor) -> TaskMixFit:
         """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
         names = ("kernels", "parsimony", "normalize", "tol", "device")
-        targets = Regression(self.loss, self.epsilon, self.fit_intercept)
-        return TaskMixFit(targets=targets, **{name: getattr(self, name) for name in names})
+        return TaskMixFit(
+            Fit(
+                targets=Regression(self.loss, self.epsilon, self.fit_intercept),
+                penalty=even_weights,
+                **{name: getattr(model, name) for name in names},
+            )
+        )
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""
@@ -427,7 +432,7 @@ class MKMTRLRegressorCV(BaseSearch):
         if given:
             raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
         began = time.perf_counter()
-        plan = replace(self._task_mixes(), device=model.device).plan(data)
+        plan = self._task_mixes(model).plan(data)
         check_memory(plan.memory())
         fitted, found = plan.run_chosen(model.run_options())
         self.cv_results_ = _tabulate_mixes(found)

@@ -18,10 +18,10 @@ from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory
 from ...progress import Progress
-from ..couplings import width
+from ..couplings import read_couplings, width
 from ..fitting.fit import Fit, FitPlan
 from ..fitting.targets import split_by_task
-from ..grams.build import GramPlan, RawGrams
+from ..grams.build import GramPlan, RawGrams, raw_grams
 from ..grams.row_kernels import HeldOut
 from ..problems.problem import Problem
 from ..solvers.driver import UNFINISHED, Path
@@ -60,7 +60,7 @@ class Search:
         self.widths: dict[tuple, int] = {}
         for line in lines if self.shares_grams else ():
             key = identity(line.params, _GRAM_PARAMETERS)
-            self.widths[key] = max(self.widths.get(key, 0), width(line.specification.fit_couplings(data)))
+            self.widths[key] = max(self.widths.get(key, 0), width(read_couplings(line.specification.couplings, data)))
         self.key: tuple | None = None
         self.raw: RawGrams | None = None
         self.kernels: Sequence[FittedKernel] | None = None
@@ -81,7 +81,7 @@ class Search:
             self.raw, self.key = None, key
             plan, sizes = self._plan(specification, params)
             check_memory(plan.memory(self.n_jobs, sizes, len(self.folds)))
-            self.raw, self.kernels = plan.raw_grams(sizes), plan.kernels
+            self.raw, self.kernels = raw_grams(self.data, plan.kernels, specification.normalize, sizes), plan.kernels
         return self.raw
 
     def _plan(self, specification: Fit, params: Params) -> tuple[FitPlan, GramPlan]:
@@ -182,7 +182,8 @@ class FoldGrams:
         self.train, self.kernels = data.take(fold.kept), search.kernels
         if raw is None:
             plan = line.specification.plan(data)
-            raw, self.kernels = plan.raw_grams(), plan.kernels
+            self.kernels = plan.kernels
+            raw = raw_grams(data, plan.kernels, plan.fit.normalize, plan.gram_plan())
         plan = line.specification.plan(self.train, self.kernels)
         raw = raw if plan.couplings else raw._replace(linked=None)
         self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)

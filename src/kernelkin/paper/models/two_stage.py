@@ -16,7 +16,7 @@ from ...data.forms import Queries
 from ...engines.threads import Workers, count_workers
 from ...memory import check_memory
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, Parameter, describe
-from ..fitting.two_stage import TwoStageFit, plan_stream_machines, stream_fitted
+from ..fitting.two_stage import TwoStageFit
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 
@@ -159,27 +159,22 @@ class _TwoStage(PaperEstimator):
             before = self.tasks_, self.kernel_weights_, self.functions_
         with Workers(1):
             stream.feed(piece)
-            self.store(stream_fitted(specification, stream, piece.form))
+            self.store(specification.of_stream(stream, piece.form))
         if freeze_others and not first:
-            self._keep_others(piece.labels, *before)
+            tasks, weights, functions = before
+            kept = np.flatnonzero(~np.isin(tasks, piece.labels))
+            self.kernel_weights_[kept] = weights[kept]
+            self._fit_missing_machines()
+            self.functions_ = self.functions_.with_kept(functions, kept)
         return self
-
-    def _keep_others(self, learned: np.ndarray, tasks: np.ndarray, weights: np.ndarray, functions: Any) -> None:
-        """Restore the previous kernel weights and functions of all tasks except those in `learned`."""
-        kept = np.flatnonzero(~np.isin(tasks, learned))
-        self.kernel_weights_[kept] = weights[kept]
-        self._fit_missing_machines()
-        self.functions_ = self.functions_.with_kept(functions, kept)
 
     def _fit_missing_machines(self) -> None:
         """Fit the machines if the stream has new rows."""
         check_is_fitted(self)
         if "functions_" in vars(self):
             return
-        plan, options = (
-            plan_stream_machines(self.specification(), self.stream_, self.kernel_weights_),
-            self.run_options(),
-        )
+        plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
+        options = self.run_options()
         check_memory(plan.memory(count_workers(options.n_jobs)))
         for name, value in plan.run(options).attributes.items():
             # Keep the kernel weights and classes of the stream: the machines see only a sample of its rows.

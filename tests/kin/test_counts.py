@@ -1,0 +1,169 @@
+"""Counts and proportions: means, offsets, intervals of whole numbers, scores, errors, and the binomial likelihood."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.metrics import d2_tweedie_score
+from sklearn.model_selection import cross_val_score
+
+from kernelkin import KinClassifier, KinRegressor, load_model, save_model
+from kernelkin.kin.functions import count_distribution, count_moments, count_scores
+from kin.problems import folds
+
+
+def made(seed=0, T=12, n=10, rate=1.0):
+    """Counts of groups with levels and a slope: X, y, tasks, log exposure, and log rates without it."""
+    rng = np.random.default_rng(seed)
+    tasks, X = np.repeat(np.arange(T), n), rng.normal(size=(T * n, 2))
+    offset, f = np.log(rng.uniform(0.5, 10.0, T * n)), rate + 0.6 * rng.normal(size=T)[tasks] + 0.4 * X[:, 0]
+    return X, rng.poisson(np.exp(f + offset)), tasks, offset, f
+
+
+X, Y, TASKS, OFFSET, F = made()
+CV = folds(len(X))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
+
+
+def test_means_are_close_to_the_truth_and_offsets_multiply_them(fitted):
+    mean = fitted.predict(X, tasks=TASKS, offset=OFFSET)
+    np.testing.assert_allclose(mean, np.exp(OFFSET) * fitted.predict(X, tasks=TASKS), rtol=1e-9)
+    assert np.corrcoef(np.log(mean) - OFFSET, F)[0, 1] > 0.9
+    assert abs(mean.sum() / Y.sum() - 1) < 0.02
+
+
+def test_a_constant_in_the_offset_changes_nothing(fitted):
+    other = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET + 3.0)
+    expected = fitted.predict(X, tasks=TASKS, offset=OFFSET)
+    np.testing.assert_allclose(other.predict(X, tasks=TASKS, offset=OFFSET + 3.0), expected, rtol=1e-6)
+
+
+def test_the_score_is_the_share_of_deviance_explained(fitted):
+    expected = d2_tweedie_score(Y, fitted.predict(X, tasks=TASKS, offset=OFFSET), power=1)
+    assert fitted.score(X, Y, tasks=TASKS, offset=OFFSET) == pytest.approx(expected)
+    assert expected > 0.8
+
+
+def test_intervals_are_whole_numbers_that_cover_new_counts(fitted):
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(len(X), 2))
+    level = F - 0.4 * X[:, 0]
+    y = rng.poisson(np.exp(level + 0.4 * Z[:, 0] + OFFSET))
+    low, high = fitted.predict_interval(Z, tasks=TASKS, offset=OFFSET).T
+    assert (low == np.round(low)).all() and (low >= 0).all() and (high >= low).all()
+    assert 0.82 < ((low <= y) & (y <= high)).mean() < 0.98
+    _, std = fitted.predict(Z, tasks=TASKS, offset=OFFSET, return_std=True)
+    assert (std > np.sqrt(fitted.predict(Z, tasks=TASKS, offset=OFFSET)) * 0.7).all()
+
+
+def test_moments_are_those_of_a_mixture_of_log_normal_rates():
+    rng = np.random.default_rng(0)
+    f, variance, weights = np.array([[0.5], [1.5]]), np.array([[0.3], [0.1]]), np.array([0.4, 0.6])
+    member = rng.random(400_000) < 0.6
+    rate = np.exp(
+        np.where(member, f[1], f[0]) + np.sqrt(np.where(member, variance[1], variance[0])) * rng.normal(size=400_000)
+    )
+    counts = rng.poisson(rate)
+    mean, deviation = count_moments(f, variance, weights)
+    assert mean[0] == pytest.approx(counts.mean(), rel=0.01)
+    assert deviation[0] == pytest.approx(counts.std(), rel=0.02)
+    assert count_distribution(mean, deviation).std()[0] == pytest.approx(deviation[0])
+    poisson = count_distribution(np.array([3.0]), np.sqrt([3.0]))
+    np.testing.assert_allclose(poisson.cdf([0.0]), np.exp(-3.0), rtol=1e-5)
+
+
+def test_a_score_is_where_the_interval_begins_to_contain_the_count():
+    y, mean, deviation = np.array([0.0, 3.0, 12.0]), np.full(3, 4.0), np.full(3, 3.0)
+    scores, counts = count_scores(y, mean, deviation), count_distribution(mean, deviation)
+    from scipy.stats import norm
+
+    for factor, inside in ((1.001, True), (0.999, False)):
+        low, high = counts.ppf(norm.cdf(-factor * scores)), counts.ppf(norm.cdf(factor * scores))
+        assert (((low <= y) & (y <= high)) == (inside | (scores == 0))).all()
+
+
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        (np.where(np.arange(len(Y)) == 7, -1, Y), "y is negative in 1 rows, such as -1 in row 7"),
+        (np.where(np.arange(len(Y)) == 3, 2.5, Y), "y is not a whole number in 1 rows, such as 2.5 in row 3"),
+        (np.zeros(len(Y)), "all of y is zero"),
+    ],
+)
+def test_targets_that_are_no_counts_are_named(y, message):
+    with pytest.raises(ValueError, match=message):
+        KinRegressor(loss="poisson").fit(X, y, tasks=TASKS)
+
+
+def test_offsets_are_checked(fitted):
+    with pytest.raises(ValueError, match=r'offset is for loss="poisson"'):
+        KinRegressor().fit(X, Y, tasks=TASKS, offset=OFFSET)
+    with pytest.raises(ValueError, match="offset must hold 120 finite numbers"):
+        KinRegressor(loss="poisson").fit(X, Y, tasks=TASKS, offset=OFFSET[:5])
+    with pytest.raises(ValueError, match="offset must hold 2 finite numbers"):
+        fitted.predict(X[:2], tasks=TASKS[:2], offset=[0.0, np.inf])
+
+
+def test_a_new_group_has_the_mean_of_all_groups_and_wider_intervals(fitted):
+    row, offset = np.zeros((1, 2)), [2.0]
+    new, known = (fitted.predict_interval(row, tasks=[task], offset=offset)[0] for task in (99, 0))
+    assert new[1] - new[0] > 1.5 * (known[1] - known[0])
+
+
+def test_effects_of_groups_are_on_the_log_scale_and_files_keep_all(fitted, tmp_path):
+    effects = fitted.task_effects()
+    level = np.array([(F - 0.4 * X[:, 0])[t == TASKS][0] for t in range(12)])
+    assert np.abs(effects["level"] - (level - level.mean())).max() < 4 * effects["standard_error"].max()
+    save_model(fitted, tmp_path / "counts.kin")
+    loaded = load_model(tmp_path / "counts.kin").model
+    for ask in ("predict", "predict_interval"):
+        first, second = (getattr(model, ask)(X, tasks=TASKS, offset=OFFSET) for model in (fitted, loaded))
+        np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+def test_offsets_are_routed():
+    with config_context(enable_metadata_routing=True):
+        model = KinRegressor(loss="poisson", cv=2, n_jobs=1)
+        model.set_fit_request(offset=True).set_score_request(offset=True)
+        scores = cross_val_score(model, X, Y, params={"tasks": TASKS, "offset": OFFSET}, cv=CV)
+    assert (scores > 0.5).all()
+
+
+def test_weights_of_two_rows_are_the_binomial_likelihood():
+    rng = np.random.default_rng(0)
+    cells, trials = 20, rng.integers(1, 9, 20)
+    Z, tasks = rng.normal(size=(cells, 1)), np.arange(cells) % 5
+    successes = rng.binomial(trials, 1 / (1 + np.exp(-Z[:, 0])))
+    held = folds(cells)
+    each = np.repeat(np.arange(cells), trials)
+    y = np.concatenate([np.arange(n) < s for n, s in zip(trials, successes, strict=True)])
+    pairs = [tuple(np.flatnonzero(np.isin(each, part)) for part in pair) for pair in held]
+    rows = KinClassifier(cv=pairs).fit(Z[each], y, tasks=tasks[each])
+    both = np.tile(np.arange(cells), 2)
+    pairs = [tuple(np.flatnonzero(np.isin(both, part)) for part in pair) for pair in held]
+    weight = np.concatenate([successes, trials - successes])
+    weighted = KinClassifier(cv=pairs).fit(Z[both], np.arange(2 * cells) < cells, tasks[both], sample_weight=weight)
+    first, second = (model.predict_proba(Z, tasks=tasks) for model in (rows, weighted))
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+def test_successes_and_failures_of_one_cell_are_held_out_together():
+    rng = np.random.default_rng(0)
+    Z, tasks = np.repeat(rng.normal(size=(30, 1)), 2, axis=0), np.repeat(np.arange(30) % 5, 2)
+    p = np.repeat(1 / (1 + np.exp(-rng.normal(size=5)[np.arange(30) % 5])), 2)
+    y, weight = np.tile([False, True], 30), np.where(np.tile([False, True], 30), 100 * p, 100 * (1 - p))
+    model = KinClassifier(random_state=0).fit(Z, y, tasks, sample_weight=weight)
+    values = model.held_out_.values[:, 0]
+    np.testing.assert_allclose(values[::2], values[1::2], rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(Z, tasks)[:, 1], p, atol=0.05)
+
+
+def test_folds_of_whole_groups_hold_out_whole_groups():
+    model = KinRegressor(cv="groups", random_state=0).fit(X, np.log1p(Y), tasks=TASKS)
+    assert np.isfinite(model.held_out_.values).all()
+    # Without rows of its own group, a level is not known, so that held-out errors are larger.
+    rows = KinRegressor(random_state=0).fit(X, np.log1p(Y), tasks=TASKS)
+    assert min(model.search_results_["error"]) > 1.2 * min(rows.search_results_["error"])

@@ -240,7 +240,7 @@ def read_times(problem: Problem, schema: TableSchema, arguments: Namespace) -> n
             f"needed ({reason})"
         )
     # The first feature of a number or a date is its standardised value.
-    return schema.encode(problem.frame)[:, schema.positions[name][0]]
+    return schema.encode(problem.frame)[:, schema.encoder.groups_[name][0]]
 
 
 def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> TaskRelations | None:

@@ -176,7 +176,7 @@ class KinPlan:
         """Return whether groups of further groupings have enough rows for slopes, and not too many parameters."""
         if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
             return False
-        rows = [np.median(np.bincount(codes)) for codes in self.rows.groups[1:]]
+        rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
         return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
 
     def likelihood(self) -> Likelihood:

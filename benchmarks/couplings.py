@@ -20,7 +20,7 @@ from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import read_couplings
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.fitting.targets import link_machines
-from kernelkin.paper.grams import build_grams
+from kernelkin.paper.grams.build import build_grams
 from kernelkin.paper.learners import Ridge
 
 from .harness import Contender, Goal, Report, Row, race, threads

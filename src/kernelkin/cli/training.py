@@ -26,7 +26,7 @@ from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
-from .problem import Problem, text_format
+from .problem import TableProblem, text_format
 from .terminal import complain
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Recipe:
     task_features: DataFrame | None = None
 
     @classmethod
-    def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
+    def of(cls, name: str, problem: TableProblem, arguments: Namespace) -> Recipe:
         features = None
         if arguments.task_features is not None:
             features = read_task_features(arguments.task_features, problem.task, text_format(arguments))
@@ -150,7 +150,7 @@ class Recipe:
     def _estimator(self, schema: TableSchema) -> Any:
         estimator = self.estimator_class()()
         wanted = {
-            "kernels": read_kernels(self.arguments.kernels, schema.positions),
+            "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
             "couplings": self.arguments.couplings,
             "task_features": None if self.task_features is None else by_task(self.task_features, schema),
             "n_jobs": self.arguments.jobs,

@@ -23,7 +23,7 @@ from ..report.held_out import rows_of_comparison
 from ..storage.model_files import save_model
 from ..tables.files import STDIN, display_name
 from ..tables.schema import TableSchema
-from .problem import Problem, load_problem
+from .problem import TableProblem, load_problem
 from .terminal import Terminal, complain
 from .training import SEARCHED, Recipe, check_parameters, says_what_is_kept
 
@@ -92,7 +92,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _fit_and_save(
-    problem: Problem, recipe: Recipe, schema: TableSchema, times: np.ndarray | None, terminal: Terminal
+    problem: TableProblem, recipe: Recipe, schema: TableSchema, times: np.ndarray | None, terminal: Terminal
 ) -> tuple[Any, dict[str, Any]]:
     """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
     arguments, frame = recipe.arguments, problem.frame
@@ -146,7 +146,7 @@ def _task_rows(model: Any, schema: TableSchema, frame: Any) -> list[list[Any]]:
 
 def _compare(
     fitted: Any,
-    problem: Problem,
+    problem: TableProblem,
     recipe: Recipe,
     schema: TableSchema,
     times: np.ndarray | None,
@@ -179,7 +179,7 @@ def _compare(
 def _sharing(
     model: Any,
     baselines: Any,
-    problem: Problem,
+    problem: TableProblem,
     schema: TableSchema,
     times: np.ndarray | None,
     recipe: Recipe,
@@ -227,7 +227,7 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*str(found).split("\n"))
 
 
-def read_times(problem: Problem, schema: TableSchema, arguments: Namespace) -> np.ndarray | None:
+def read_times(problem: TableProblem, schema: TableSchema, arguments: Namespace) -> np.ndarray | None:
     """Return the values (n,) of the --time column, or None if there is none."""
     name = arguments.time
     if name is None:
@@ -254,7 +254,7 @@ def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> 
     return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=rng)
 
 
-def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem, schema: TableSchema) -> None:
+def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, schema: TableSchema) -> None:
     frame = problem.frame
     if not problem.tasks:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")

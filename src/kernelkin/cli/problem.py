@@ -32,7 +32,7 @@ def text_format(arguments: Namespace) -> TextFormat:
 
 
 @dataclass(frozen=True)
-class Problem:
+class TableProblem:
     """A table whose rows all have a task and a target, and how to learn from it.
 
     Attributes
@@ -56,7 +56,7 @@ class Problem:
     tiny_tasks: tuple[Any, ...] = ()
     day_first: bool | None = None
 
-    def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
+    def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
         if not self.tiny_tasks:
             return self
@@ -81,7 +81,7 @@ class Problem:
         )
 
 
-def load_problem(arguments: Namespace) -> Problem:
+def load_problem(arguments: Namespace) -> TableProblem:
     """Read the table given by the arguments; errors name the file."""
     targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))
     if not tasks and len(targets) == 1:
@@ -112,7 +112,7 @@ def in_file(path: str) -> Iterator[None]:
         raise ValueError(f"{display_name(path)}: {error}") from error
 
 
-def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
+def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
     tasks, targets = tuple(dict.fromkeys(arguments.task)), tuple(dict.fromkeys(arguments.target))
     check_names(frame.columns, [*tasks, *targets, *arguments.drop])
@@ -123,7 +123,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
     how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny}
-    return Problem(frame, tasks, targets, tuple(arguments.drop), regression, tuple(notes), **how)
+    return TableProblem(frame, tasks, targets, tuple(arguments.drop), regression, tuple(notes), **how)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
-from .problem import Problem, text_format
+from .problem import TableProblem, text_format
 from .terminal import complain
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Recipe:
     task_features: DataFrame | None = None
 
     @classmethod
-    def of(cls, name: str | None, problem: Problem, arguments: Namespace) -> Recipe:
+    def of(cls, name: str | None, problem: TableProblem, arguments: Namespace) -> Recipe:
         """Return the model with this name; None: Kin, unless an option needs MK-MTRL."""
         if name is None:
             foreign = set(read_parameters(arguments.set)) - set(cls.of(SEARCHED, problem, arguments).parameters)

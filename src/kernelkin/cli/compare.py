@@ -16,7 +16,7 @@ from ..relations.baselines import BASELINES, Baseline, make_baselines
 from ..relations.scores import row_losses
 from ..tables.schema import TableSchema
 from .evaluation import as_text, predict_baseline, predict_entries, read_entries, score_models
-from .problem import Problem, add_data_arguments, load_problem
+from .problem import TableProblem, add_data_arguments, load_problem
 from .terminal import Terminal
 from .training import KERNELS_HELP, Recipe, add_model_arguments, check_parameters, says_what_is_kept
 
@@ -64,7 +64,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
 
 
 def _cross_validate(
-    problem: Problem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: Folder | None
+    problem: TableProblem, recipes: dict[str, Recipe], arguments: Namespace, progress: Progress, cache: Folder | None
 ) -> tuple[tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]], dict[str, float]]:
     """Return the targets and tasks of the held-out rows, and the predictions and run time of each model."""
     data, frame = problem.task_data(), problem.frame
@@ -94,7 +94,7 @@ def _cross_validate(
 
 def _perform(
     model: Recipe | Baseline,
-    problem: Problem,
+    problem: TableProblem,
     schema: TableSchema,
     train: DataFrame,
     test: DataFrame,
@@ -123,7 +123,10 @@ def _key(model: Recipe | Baseline, schema: TableSchema, train: DataFrame, test: 
 
 
 def _table(
-    problem: Problem, truth: tuple[np.ndarray, np.ndarray], values: dict[str, np.ndarray], seconds: dict[str, float]
+    problem: TableProblem,
+    truth: tuple[np.ndarray, np.ndarray],
+    values: dict[str, np.ndarray],
+    seconds: dict[str, float],
 ) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows: scores over all rows with a standard error for the first score, best model first."""
     (y, codes), classes = truth, problem.classes

@@ -33,7 +33,7 @@ from .evaluation import (
     tested_relations,
     verdict_on_sharing,
 )
-from .problem import Problem, add_data_arguments, load_problem
+from .problem import TableProblem, add_data_arguments, load_problem
 from .terminal import Terminal, complain
 from .training import (
     KERNELS_HELP,
@@ -120,7 +120,7 @@ def _refits(arguments: Namespace) -> bool:
 
 
 def _summary(
-    arguments: Namespace, problem: Problem, model: Any, about: dict[str, Any], schema: TableSchema
+    arguments: Namespace, problem: TableProblem, model: Any, about: dict[str, Any], schema: TableSchema
 ) -> dict[str, Any]:
     """Return a summary of the fit, for --json."""
     evaluation = about.get("evaluation")
@@ -158,7 +158,7 @@ def _check(arguments: Namespace) -> None:
 
 
 def _fit_and_save(
-    problem: Problem, recipe: Recipe, arguments: Namespace, terminal: Terminal
+    problem: TableProblem, recipe: Recipe, arguments: Namespace, terminal: Terminal
 ) -> tuple[Any, dict[str, Any], TableSchema]:
     """Test the model, fit it to all rows and save it; then compare it with simpler models and save the comparison."""
     from ..storage.model_files import save_model
@@ -194,7 +194,7 @@ def _fit_and_save(
 
 
 def _answers(
-    problem: Problem, recipe: Recipe, saved: SavedModel, train: np.ndarray, terminal: Terminal, progress: Progress
+    problem: TableProblem, recipe: Recipe, saved: SavedModel, train: np.ndarray, terminal: Terminal, progress: Progress
 ) -> Iterator[dict[str, Any]]:
     """Print whether sharing helps and how the tasks are related, and yield the parts to save."""
     arguments = recipe.arguments
@@ -227,7 +227,7 @@ def _weights(arguments: Namespace, *, searched: bool) -> list[float]:
 
 
 def _evaluate(
-    problem: Problem, recipe: Recipe, arguments: Namespace, progress: Progress
+    problem: TableProblem, recipe: Recipe, arguments: Namespace, progress: Progress
 ) -> tuple[dict[str, Any], np.ndarray, TableSchema, Any]:
     """Fit to some rows and score on the others, with baselines; return scores, training rows, schema and model."""
     data, classes = problem.task_data(), problem.classes
@@ -265,7 +265,7 @@ def _evaluate(
     return evaluation, train, schema, model
 
 
-def _show_data(terminal: Terminal, arguments: Namespace, problem: Problem) -> None:
+def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem) -> None:
     schema, frame = problem.schema(), problem.frame
     if problem.task is None:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")

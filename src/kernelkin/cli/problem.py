@@ -65,7 +65,7 @@ def text_format(arguments: Namespace) -> TextFormat:
 
 
 @dataclass(frozen=True)
-class Problem:
+class TableProblem:
     """A table whose rows all have a task and a target, and how to learn from it.
 
     Attributes
@@ -105,7 +105,7 @@ class Problem:
         """All classes of all targets; None for numbers."""
         return None if self.regression else np.unique(np.concatenate(self.task_data().y))
 
-    def settle_tiny_tasks(self, *, shares_functions: bool) -> Problem:
+    def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
         if not self.tiny_tasks:
             return self
@@ -132,7 +132,7 @@ class Problem:
         )
 
 
-def load_problem(arguments: Namespace, test: str | None = None) -> Problem:
+def load_problem(arguments: Namespace, test: str | None = None) -> TableProblem:
     """Read the table given by the arguments, and the labelled table `test`, if any; errors name the file."""
     frame, day_first, unused = _load(arguments.data, arguments)
     with in_file(arguments.data):
@@ -184,7 +184,7 @@ def in_file(path: str) -> Iterator[None]:
         raise ValueError(f"{display_name(path)}: {error}") from error
 
 
-def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
+def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
     task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
     check_names(frame.columns, [*([] if task is None else [task]), *targets, *arguments.drop])
@@ -195,7 +195,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> Problem:
     notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
     tiny = () if task is None else _tiny_tasks(frame, task, targets[0], regression)
     how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny}
-    return Problem(frame, task, targets, tuple(arguments.drop), regression, tuple(notes), **how)
+    return TableProblem(frame, task, targets, tuple(arguments.drop), regression, tuple(notes), **how)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:

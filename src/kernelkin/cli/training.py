@@ -26,7 +26,7 @@ from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
-from .problem import Problem, text_format
+from .problem import TableProblem, text_format
 from .terminal import complain
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Recipe:
     task_features: DataFrame | None = None
 
     @classmethod
-    def of(cls, name: str, problem: Problem, arguments: Namespace) -> Recipe:
+    def of(cls, name: str, problem: TableProblem, arguments: Namespace) -> Recipe:
         features = None
         if arguments.task_features is not None:
             features = read_task_features(arguments.task_features, problem.task, text_format(arguments))

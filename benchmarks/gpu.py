@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
-from kernelkin.paper.grams import SharedGrams
+from kernelkin.paper.grams.stack import SharedGrams
 
 from . import peers
 from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wait

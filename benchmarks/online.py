@@ -20,7 +20,7 @@ from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
 from kernelkin.engines import Workers
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Classification
-from kernelkin.paper.grams import RowKernels
+from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import Online, OnlineRun, PairSource
 
 

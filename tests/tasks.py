@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from kernelkin.paper.grams import GramStack, TaskGrams
+from kernelkin.paper.grams.stack import GramStack, TaskGrams
 from kernelkin.paper.learners import SVM, SVR, Machine, Ridge
 from kernelkin.paper.problems import MachineList, Problem
 from kernelkin.paper.solvers import solve

@@ -70,6 +70,20 @@ def test_folds_depend_neither_on_the_order_of_rows_nor_on_names_nor_on_units(cha
     assert np.abs(other - expected).max() > 1e-3
 
 
+def test_folds_of_wide_data_with_missing_labels_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(30, 2))
+    wide = np.column_stack([rows[:, 0], rows[:, 0] + rows[:, 1]]) + 0.3 * rng.normal(size=(30, 2))
+    wide[:6, 0], wide[6:9, 1] = np.nan, np.nan
+    order = rng.permutation(30)
+    first, second, other = (
+        KinRegressor(random_state=seed).fit(rows[kept], wide[kept]).predict(rows)
+        for seed, kept in ((0, np.arange(30)), (0, order), (1, order))
+    )
+    np.testing.assert_allclose(second, first, rtol=1e-5)
+    assert np.abs(other - first).max() > 1e-4
+
+
 def test_a_row_of_weight_three_is_three_copies_of_it():
     weight = 1.0 + np.arange(N) % 3
     rows = np.repeat(np.arange(N), weight.astype(int))
@@ -238,6 +252,21 @@ def test_two_crossed_groupings_are_better_than_one(exact_rows, monkeypatch):
     assert two.variance_components_["level 2"] > 5 * two.variance_components_["noise"]
     unknown = two.predict_interval(rows[:1], tasks=[[0, 99]])
     assert np.diff(unknown)[0] > 2 * np.diff(two.predict_interval(rows[:1], tasks=[[0, 0]]))[0]
+
+
+@pytest.mark.parametrize("exact_rows", [300, 20])
+def test_groups_of_a_second_grouping_have_slopes(exact_rows, monkeypatch):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    rng = np.random.default_rng(0)
+    first, second, rows = rng.integers(10, size=200), rng.integers(8, size=200), rng.normal(size=(200, 1))
+    slopes, both = rng.normal(size=8), np.column_stack([first, second])
+    truth = rng.normal(size=10)[first] + slopes[second] * rows[:, 0]
+    y, train = truth + 0.3 * rng.normal(size=200), np.arange(200) < 100
+    model = KinRegressor(cv=2, random_state=0).fit(rows[train], y[train], tasks=both[train])
+    assert np.mean((model.predict(rows[~train], tasks=both[~train]) - truth[~train]) ** 2) < 0.1
+    assert model.variance_components_["slopes 2"] > 0.2
+    found = model.task_effects(1)
+    assert np.abs(found["slope of x0"] - (slopes - slopes.mean())).max() < 4 * found["standard_error of x0"].max()
 
 
 def wide_problem():

@@ -21,6 +21,7 @@ from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
+    FURTHER_STRUCTURES,
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
@@ -54,6 +55,10 @@ LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
+# Slopes of further groupings need this many rows a group; all of them together are this many features.
+ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
+# Counts say less about differences between groups than numbers do, so simpler structures are tried too.
+COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -162,6 +167,10 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
+        if self.counts:
+            found += COUNTS
+        if self._has_further_slopes():
+            found += FURTHER_STRUCTURES
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -170,6 +179,13 @@ class KinPlan:
             return found
         # Without groups, structures that differ only in group terms are the same.
         return [s for s in found if s.common or s.additive]
+
+    def _has_further_slopes(self) -> bool:
+        """Return whether groups of further groupings have enough rows for slopes, and not too many parameters."""
+        if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
+            return False
+        rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
+        return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
 
     def likelihood(self) -> Likelihood:
         """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""

@@ -233,13 +233,16 @@ class Search:
         return self.likelihood.loss(z, self.likelihood.mean(mean, variance)).mean(1)
 
     def _weigh(self) -> None:
-        """Weigh members by exp(-(error - least error) / half the standard error of the least)."""
+        """Weigh members by exp(-(error - least error) / s), where s is half the standard error of the least.
+
+        For counts it is less, see `Poisson.weight_scale`.
+        """
         # If time ran out during the folds, members are compared on the rows that all of them have predicted.
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
         for member in self.members:
             member.error, member.standard_error = self._mean(np.where(unknown, np.nan, member.loss))
         errors = np.array([member.error for member in self.members])
-        scale = 0.5 * max(self.members[errors.argmin()].standard_error, 1e-12)
+        scale = self.likelihood.weight_scale * max(self.members[errors.argmin()].standard_error, 1e-12)
         weights = np.exp((errors.min() - errors) / scale)
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):
             member.weight = float(weight)

@@ -35,6 +35,7 @@ class Structure:
     two_lengths : whether the common and the own smooth have different length scales.
     additive : a common smooth of each column.
     own_additive : a smooth of each column for each group.
+    further : a linear function of each group of further groupings.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
     """
@@ -46,6 +47,7 @@ class Structure:
     two_lengths: bool = False
     additive: bool = False
     own_additive: bool = False
+    further: bool = False
     rho: float = 0.2
     clip: bool = True
 
@@ -57,6 +59,11 @@ STRUCTURES = (
     Structure("slopes, additive and own smooth", own=True, additive=True),
     Structure("common and own smooth, loose", slopes=False, common=True, own=True, rho=0.02, clip=False),
     Structure("slopes and own additive, loose", own_additive=True, rho=0.02, clip=False),
+)
+# Those that are fitted in addition if there are several groupings.
+FURTHER_STRUCTURES = (
+    Structure("slopes of all groupings", further=True),
+    Structure("slopes of all groupings and common smooth", common=True, further=True),
 )
 # Those that are fitted to more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
@@ -160,6 +167,9 @@ class FittedStructure:
             terms.append(Linear(of))
             if structure.slopes and grouped:
                 terms.append(Linear(of, 0, name="slopes"))
+            for g, n_groups in enumerate(data.n_groups[1:] if structure.further else (), start=1):
+                if n_groups > 1:
+                    terms.append(Linear(of, g, 0 if exact else n_groups, name=f"slopes {g + 1}"))
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped

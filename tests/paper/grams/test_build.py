@@ -8,8 +8,8 @@ from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.grams import SCALINGS
 from kernelkin.kernels.kernel import evaluate, fit_kernels
-from kernelkin.paper.grams import SharedGrams, TaskGrams, build_grams, plan_grams
-from kernelkin.paper.grams.build import raw_grams, scale_grams
+from kernelkin.paper.grams.build import build_grams, plan_grams, raw_grams, scale_grams
+from kernelkin.paper.grams.stack import SharedGrams, TaskGrams
 
 
 def expected(gram, weight, normalize):

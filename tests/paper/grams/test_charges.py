@@ -5,7 +5,7 @@ import pytest
 
 from kernelkin import IMKLRegressor, MKMTRLRegressor, MultiTaskCV, gaussian_kernels
 from kernelkin.paper import IKLRegressor, MKMTFLRegressor
-from kernelkin.paper.grams.build import TAU, effective_dimensions, kernel_charges
+from kernelkin.paper.grams.build import TAU, charges_of, effective_dimensions
 
 KERNELS = gaussian_kernels((0.3, 1.0, 3.0))
 
@@ -46,9 +46,9 @@ def test_repeating_a_row_equals_weighting_it():
 def test_charges_interpolate_between_one_and_the_relative_dimension():
     grams = [(stack(seed=s), np.ones(30)) for s in (0, 1)]
     d = effective_dimensions(grams)
-    np.testing.assert_array_equal(kernel_charges(grams, 0.0), 1.0)
-    np.testing.assert_allclose(kernel_charges(grams, 1.0), d / d.mean())
-    np.testing.assert_allclose(kernel_charges(grams, 0.5), np.sqrt(d / d.mean()))
+    np.testing.assert_array_equal(charges_of(d, 0.0), 1.0)
+    np.testing.assert_allclose(charges_of(d, 1.0), d / d.mean())
+    np.testing.assert_allclose(charges_of(d, 0.5), np.sqrt(d / d.mean()))
 
 
 @pytest.mark.parametrize("estimator", [MKMTRLRegressor, IMKLRegressor, IKLRegressor, MKMTFLRegressor])
@@ -71,7 +71,7 @@ def test_parsimony_is_a_rescaling_of_the_kernels(couplings):
     X, y, _ = data(T=1, n=40)
     model = MKMTRLRegressor(KERNELS, C=3.0, parsimony=1.0, couplings=couplings, tol=1e-8, max_iter=500).fit(X, y)
     grams = np.array([kernel(X) for kernel in model.kernels_])
-    charges = kernel_charges([(grams, np.ones(40))], 1.0)
+    charges = charges_of(effective_dimensions([(grams, np.ones(40))]), 1.0)
     charged = np.moveaxis(grams / charges[:, None, None], 0, 2)
     by_hand = MKMTRLRegressor("precomputed", C=3.0, normalize=None, couplings=couplings, tol=1e-8, max_iter=500).fit(
         charged, y

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelkin.paper.grams import GramStack, SharedGrams, TaskGrams
-from kernelkin.paper.grams.stack import runs
+from kernelkin.paper.grams.stack import GramStack, SharedGrams, TaskGrams, runs
 
 K, N, T = 3, 14, 4
 FACTORS = np.random.default_rng(0).normal(size=(K, N, N))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor
-from kernelkin.paper.grams import build_grams, device_grams
+from kernelkin.paper.grams.build import build_grams, device_grams
 
 RNG = np.random.default_rng(0)
 N = 12

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.paper.grams import GramStack, SharedGrams, stack
+from kernelkin.paper.grams import stack
+from kernelkin.paper.grams.stack import GramStack, SharedGrams
 from kernelkin.paper.learners import SVM, SVR, Machine
 
 

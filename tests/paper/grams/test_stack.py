@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelkin.engines import Workers
-from kernelkin.paper.grams import GramStack
+from kernelkin.paper.grams.stack import GramStack
 
 
 def random_stack(K=4, n=30, dtype=np.float64, seed=0):

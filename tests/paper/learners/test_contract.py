@@ -24,7 +24,9 @@ def test_importing_the_learners_does_not_import_numba():
 
 
 @groupings
-def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m=2):
+def test_solutions_are_feasible_and_their_values_bound_the_optimum(learner, n_groups):
+    # Primal and dual are those of the returned point.
+    m = 2
     gram, machine = random_machine(learner, seed=1, m=m, n_groups=n_groups)
     solution = learner.solve(gram, machine)
     assert solution.a.shape == machine.y.shape
@@ -33,9 +35,8 @@ def test_primal_and_dual_are_those_of_the_returned_point(learner, n_groups, m=2)
     primal = primal_value(learner, gram, machine, solution.a, solution.intercept)
     np.testing.assert_allclose(solution.primal, primal, rtol=1e-12)
 
-
-@groupings
-def test_solution_is_feasible_to_rounding(learner, n_groups, tol=1e-2):
+    # Solution is feasible to rounding.
+    tol = 0.01
     gram, machine = random_machine(learner, seed=2, m=2, n_groups=n_groups)
     a = learner.solve(gram, machine, tol=tol).a
     lo, hi = box(learner, machine)
@@ -44,9 +45,7 @@ def test_solution_is_feasible_to_rounding(learner, n_groups, tol=1e-2):
         part = a[machine.groups == group]
         assert np.all(np.abs(part.sum(axis=0)) <= 2e-15 * np.abs(part).sum(axis=0))
 
-
-@groupings
-def test_primal_and_dual_bound_the_true_optimum(learner, n_groups):
+    # Primal and dual bound the true optimum.
     gram, machine = random_machine(learner, seed=3, m=2, n_groups=n_groups)
     optimum = conic_value(learner, gram, machine)
     slack = 1e-8 * abs(optimum)
@@ -56,12 +55,17 @@ def test_primal_and_dual_bound_the_true_optimum(learner, n_groups):
         assert solution.dual <= optimum + slack
         assert -1e-13 * optimum <= solution.gap <= tol * solution.primal
 
-
-@groupings
-def test_gap_reaches_the_tolerance(learner, n_groups, tol=1e-10):
+    # Gap reaches the tolerance.
+    tol = 1e-10
     gram, machine = random_machine(learner, seed=4, n=60, n_groups=n_groups, cost=10.0)
     solution = learner.solve(gram, machine, tol=tol)
     assert -1e-13 * solution.primal <= solution.gap <= tol * solution.primal
+
+    # Zero tolerance stops at rounding.
+    n = 220
+    gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
+    solution = learner.solve(gram, machine, tol=0.0)
+    assert abs(solution.gap) <= 2e-14 * solution.primal
 
 
 @groupings
@@ -79,13 +83,6 @@ def test_a_machine_large_enough_for_shrinking(learner, n_groups, cost=100.0):
     assert -1e-11 * solution.primal <= solution.gap <= 1e-7 * solution.primal
 
 
-@groupings
-def test_zero_tolerance_stops_at_rounding(learner, n_groups, n=220):
-    gram, machine = random_machine(learner, seed=4, n=n, n_groups=n_groups)
-    solution = learner.solve(gram, machine, tol=0.0)
-    assert abs(solution.gap) <= 2e-14 * solution.primal
-
-
 @pytest.mark.parametrize(("learner", "n_groups"), [(SVM(), 3), (SVR(), 1), (Ridge(), 3)])
 def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
     gram, machine = random_machine(learner, seed=5, n_groups=n_groups)
@@ -98,7 +95,8 @@ def test_no_other_intercept_has_a_smaller_primal(learner, n_groups):
 
 
 @groupings
-def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
+def test_starts_do_not_change_the_solution(learner, n_groups):
+    # An optimal warm start is returned as it is.
     gram, machine = random_machine(learner, seed=6, m=2, n_groups=n_groups)
     first = learner.solve(gram, machine, tol=5e-12)
     start = first.a.copy()
@@ -106,9 +104,7 @@ def test_an_optimal_warm_start_is_returned_as_it_is(learner, n_groups):
     np.testing.assert_allclose(second.a, first.a, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(start, first.a)
 
-
-@groupings
-def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
+    # A start that is almost feasible is made feasible.
     gram, machine = random_machine(learner, seed=6, n_groups=n_groups)
     a = learner.solve(gram, machine, tol=5e-12).a
     start = a * (1 + 1e-13 * np.random.default_rng(6).random(a.shape))
@@ -118,9 +114,7 @@ def test_a_start_that_is_almost_feasible_is_made_feasible(learner, n_groups):
         part = near[machine.groups == group]
         assert abs(part.sum()) <= 2e-15 * np.abs(part).sum()
 
-
-@groupings
-def test_any_start_reaches_the_same_value(learner, n_groups):
+    # Any start reaches the same value.
     gram, machine = random_machine(learner, seed=7, m=2, n_groups=n_groups)
     expected = learner.solve(gram, machine, tol=1e-9).dual
     rng = np.random.default_rng(7)

@@ -7,10 +7,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelkin import gaussian_kernels, linear_kernels
 from kernelkin.paper import IKLRegressor, MKLSAClassifier, MKMTFLClassifier, MKMTFLRegressor
-from kernelkin.paper.grams import GramStack, TaskGrams
+from kernelkin.paper.grams.stack import GramStack, TaskGrams
 from kernelkin.paper.learners import Ridge
 from kernelkin.paper.penalties import MixedNorm
-from kernelkin.paper.problems import MachineList, MixedNormProblem
+from kernelkin.paper.problems import MachineList
+from kernelkin.paper.problems.problem import MixedNormProblem
 from kernelkin.paper.solvers.descents import mirror_step, uniform
 from tasks import make_machine
 

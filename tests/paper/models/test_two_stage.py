@@ -8,6 +8,7 @@ import pytest
 from models.two_stage import BOTH, problem
 from sklearn.base import clone
 
+from experiments.data_sets import load_mfeat
 from kernelkin import (
     AverageRegressor,
     MKMTRLClassifier,
@@ -17,14 +18,13 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
-from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Fitted, Regression
 from kernelkin.paper.fitting.two_stage import SecondStage
-from kernelkin.paper.grams import RowKernels, build_grams
-from kernelkin.paper.grams.build import kernel_charges
+from kernelkin.paper.grams.build import build_grams, charges_of, effective_dimensions
+from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 
 
@@ -216,7 +216,7 @@ def test_parsimony_is_a_rescaling_of_the_kernels():
     model = TwoStageMKMTRLRegressor("precomputed", parsimony=1.0, **options)
     model.fit(grams, data.target, tasks=data.tasks)
     stacks = [np.moveaxis(grams[np.ix_(rows, rows)], 2, 0) for rows in (data.tasks == t for t in model.tasks_)]
-    charges = kernel_charges(((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
+    charges = charges_of(effective_dimensions((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
     assert np.ptp(charges) > 0.5
     charged = TwoStageMKMTRLRegressor("precomputed", **options).fit(grams / charges, data.target, tasks=data.tasks)
     weights = charged.kernel_weights_ / charges

@@ -79,13 +79,13 @@ def weights(seed, penalty, sparse=False):
     return B
 
 
-def test_gradient_is_the_slope_of_half_the_value(penalty):
+def test_value_gradient_relation_and_ladder(penalty):
+    # Gradient is the slope of half the value.
     (x, make, pull), step = variables(penalty, weights(0, penalty), False), 1e-5
     slopes = [(penalty.value(make(x + d)) - penalty.value(make(x - d))) / (4 * step) for d in step * np.eye(len(x))]
     np.testing.assert_allclose(pull(x, penalty.value_and_gradient(make(x))[1]), slopes, rtol=1e-6, atol=1e-6)
 
-
-def test_value_and_gradient_agree(penalty):
+    # Value and gradient agree.
     for B in (weights(1, penalty), weights(1, penalty, sparse=True), np.zeros((K, J))):
         value, gradient = penalty.value_and_gradient(B)
         assert value == penalty.value(B)
@@ -93,8 +93,7 @@ def test_value_and_gradient_agree(penalty):
         np.testing.assert_allclose((B * gradient).sum(), value, rtol=1e-12)
     assert value == 0 and not gradient.any()  # zero weights
 
-
-def test_value_gradient_and_relation_are_homogeneous(penalty):
+    # Value gradient and relation are homogeneous.
     B = weights(2, penalty)
     value, gradient, Omega = penalty.value(B), penalty.value_and_gradient(B)[1], penalty.relation(B).matrix()
     for scale in (1e-100, 1e100):
@@ -103,9 +102,17 @@ def test_value_gradient_and_relation_are_homogeneous(penalty):
         np.testing.assert_allclose(penalty.value_and_gradient(scale * B)[1], scale * gradient, rtol=1e-8, err_msg=case)
         np.testing.assert_allclose(penalty.relation(scale * B).matrix(), Omega, atol=1e-10, err_msg=case)
 
+    # Ladder ends with the penalty and falls to its value.
+    ladder = penalty.ladder()
+    assert ladder[-1] is penalty
+    B = weights(8, penalty)
+    values = [rung.value(B) for rung in ladder]
+    # Shrinkage shrinks the set that Omega is chosen from, so a smoother rung is never below.
+    assert all(upper >= lower * (1 - 1e-12) for upper, lower in itertools.pairwise(values))
 
-def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty):
-    """In other units, with mu/s^2 for mu and s B for B, or mu s^2 and s Q, cost and bound are the same."""
+
+def test_cost_and_bound_hold_at_any_scale_and_are_tight(penalty):
+    # In other units, with mu/s^2 for mu and s B for B, or mu s^2 and s Q, cost and bound are the same.
     B, Q, mu = weights(2, penalty), weights(3, penalty), 0.7
     np.testing.assert_allclose(penalty.cost(B, mu), 0.5 * mu * penalty.value(B), rtol=1e-12)
     for scale in (1e-110, 1e110):
@@ -115,6 +122,18 @@ def test_cost_and_bound_hold_where_squares_leave_the_range_of_floats(penalty):
         # Neither underflows before the number itself does.
         assert 0 < penalty.cost(small * B, 1e90 / small) < np.inf
         assert -np.inf < penalty.bound(small * Q, small * B, 1e-90 * small) < 0
+
+    # Bound is tight where the gradient meets q and zero where both are zero.
+    # Rank one, and such that the gradient is positive with a prior and evenness too: the Q of a minimiser.
+    u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
+    even = getattr(penalty, "evenness", 0.0)
+    u, mu = ((1 - even) * np.eye(K) + even) @ u[:K], 0.7
+    B = project(penalty, np.outer(u, PRIOR @ v))
+    Q = mu * penalty.value_and_gradient(B)[1]
+    assert Q.min() >= 0
+    attained = mu / 2 * penalty.value(B) - (B * Q).sum()
+    np.testing.assert_allclose(penalty.bound(Q, B, mu), attained, rtol=1e-10)
+    assert penalty.bound(np.zeros((K, J)), np.zeros((K, J)), 1.0) == 0
 
 
 @DRAWN
@@ -134,28 +153,6 @@ def test_bound_holds_everywhere(penalty, B, other, Q, mu):
         # The best multiple of D is the hardest for the bound.
         best = (D * Q).sum() ** 2 / (2 * mu * penalty.value(D)) if D.any() else 0.0
         assert -best >= bound - 1e-10 * abs(bound)
-
-
-def test_bound_is_tight_where_the_gradient_meets_Q_and_zero_where_both_are_zero(penalty):
-    # Rank one, and such that the gradient is positive with a prior and evenness too: the Q of a minimiser.
-    u, v = np.random.default_rng(4).uniform(0.2, 1.5, size=(2, J))
-    even = getattr(penalty, "evenness", 0.0)
-    u, mu = ((1 - even) * np.eye(K) + even) @ u[:K], 0.7
-    B = project(penalty, np.outer(u, PRIOR @ v))
-    Q = mu * penalty.value_and_gradient(B)[1]
-    assert Q.min() >= 0
-    attained = mu / 2 * penalty.value(B) - (B * Q).sum()
-    np.testing.assert_allclose(penalty.bound(Q, B, mu), attained, rtol=1e-10)
-    assert penalty.bound(np.zeros((K, J)), np.zeros((K, J)), 1.0) == 0
-
-
-def test_ladder_ends_with_the_penalty_and_falls_to_its_value(penalty):
-    ladder = penalty.ladder()
-    assert ladder[-1] is penalty
-    B = weights(8, penalty)
-    values = [rung.value(B) for rung in ladder]
-    # Shrinkage shrinks the set that Omega is chosen from, so a smoother rung is never below.
-    assert all(upper >= lower * (1 - 1e-12) for upper, lower in itertools.pairwise(values))
 
 
 def assert_symmetric_and_positive(relation):

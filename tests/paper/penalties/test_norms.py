@@ -49,7 +49,8 @@ def by_cones(norm, x):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_conjugate_is_the_maximum_of_a_cone_solver(name):
+def test_the_conjugate_is_the_maximum_of_a_cone_solver_and_both_are_homogeneous(name):
+    # The conjugate is the maximum of a cone solver.
     norm, shape = CASES[name]
     v, x = np.random.default_rng(1).uniform(0.2, 2.0, size=shape), cp.Variable(shape, nonneg=True)
     problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(v, x)) - by_cones(norm, x)))
@@ -57,9 +58,7 @@ def test_the_conjugate_is_the_maximum_of_a_cone_solver(name):
     np.testing.assert_allclose(norm.conjugate(v), problem.value, rtol=1e-6)
     np.testing.assert_allclose(norm.value(x.value), by_cones(norm, x).value, rtol=1e-9)
 
-
-@pytest.mark.parametrize("name", CASES)
-def test_both_are_homogeneous_of_degree_two(name):
+    # Both are homogeneous of degree two.
     norm, shape = CASES[name]
     x = np.random.default_rng(3).uniform(size=shape)
     assert norm.value(x) > 0
@@ -67,19 +66,19 @@ def test_both_are_homogeneous_of_degree_two(name):
     np.testing.assert_allclose(norm.conjugate(1e70 * x), 1e140 * norm.conjugate(x), rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", [3.0, 6.0, np.inf])
-def test_the_shares_are_best_on_their_sphere(p):
+def test_the_shares_are_best_on_their_sphere():
     """lambda minimises sum_t Q_t / lambda_t at a norm of one; the value is N, and no other lambda is below."""
-    rng = np.random.default_rng(3)
-    Q, norm = rng.uniform(size=(4, 5)), MixedNorm(p)
-    conjugate = 1.0 if np.isinf(p) else p / (p - 2)
-    best = norm.shares(Q)
-    np.testing.assert_allclose((best**conjugate).sum(axis=1), 1)
-    np.testing.assert_allclose((Q / best).sum(axis=1), norm.dual_terms(Q))
-    for _ in range(20):
-        other = best * np.exp(0.1 * rng.normal(size=Q.shape))
-        other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
-        assert ((Q / other).sum(axis=1) >= norm.dual_terms(Q) - 1e-12).all()
+    for p in [3.0, 6.0, np.inf]:
+        rng = np.random.default_rng(3)
+        Q, norm = rng.uniform(size=(4, 5)), MixedNorm(p)
+        conjugate = 1.0 if np.isinf(p) else p / (p - 2)
+        best = norm.shares(Q)
+        np.testing.assert_allclose((best**conjugate).sum(axis=1), 1)
+        np.testing.assert_allclose((Q / best).sum(axis=1), norm.dual_terms(Q))
+        for _ in range(20):
+            other = best * np.exp(0.1 * rng.normal(size=Q.shape))
+            other /= (other**conjugate).sum(axis=1, keepdims=True) ** (1 / conjugate)
+            assert ((Q / other).sum(axis=1) >= norm.dual_terms(Q) - 1e-12).all()
 
 
 def test_shares_of_tasks_that_do_not_use_a_kernel_are_not_zero():
@@ -88,37 +87,37 @@ def test_shares_of_tasks_that_do_not_use_a_kernel_are_not_zero():
     assert (shares > 0).all() and shares[0, 1] < 1e-3 < shares[0, 0]
 
 
-@pytest.mark.parametrize(("l1", "l2"), [(0.0, 2.0), (1.0, 0.5)])
-def test_the_metric_attains_the_norm_at_the_best_covariance(l1, l2):
+def test_the_metric_attains_the_norm_at_the_best_covariance():
     """The minimum over D of tr(W' inv(A) W)/2 is the norm of W's singular values, at D = (WW')^(1/2) / tr."""
-    rng, norm = np.random.default_rng(10), SpectralNorm(l1, l2)
-    W = rng.normal(size=(4, 6))
-    value = norm.value(np.linalg.svd(W, compute_uv=False))
+    for l1, l2 in [(0.0, 2.0), (1.0, 0.5)]:
+        rng, norm = np.random.default_rng(10), SpectralNorm(l1, l2)
+        W = rng.normal(size=(4, 6))
+        value = norm.value(np.linalg.svd(W, compute_uv=False))
 
-    def at(D):
-        return 0.5 * np.trace(W.T @ np.linalg.solve(norm.metric(D), W))
+        def at(D, W=W, norm=norm):
+            return 0.5 * np.trace(W.T @ np.linalg.solve(norm.metric(D), W))
 
-    np.testing.assert_allclose(at(unit_root(W @ W.T)), value, rtol=1e-10)
-    for _ in range(20):
-        F = rng.normal(size=(4, 4))
-        assert at(F @ F.T / np.trace(F @ F.T)) >= value * (1 - 1e-12)
-
-
-@pytest.mark.parametrize(("l1", "l2"), [(0.0, 2.0), (1.0, 0.5)])
-def test_the_adjoint_of_the_metric_is_its_slope(l1, l2):
-    rng = np.random.default_rng(10)
-    norm, F = SpectralNorm(l1, l2), rng.normal(size=(4, 4))
-    D = F @ F.T / np.trace(F @ F.T)
-    G, E = rng.normal(size=(2, 4, 4))
-    G, E, step = G + G.T, E + E.T, 1e-6
-    slope = (np.vdot(G, norm.metric(D + step * E)) - np.vdot(G, norm.metric(D - step * E))) / (2 * step)
-    assert slope == pytest.approx(np.vdot(norm.metric_adjoint(D, G), E), rel=1e-6)
+        np.testing.assert_allclose(at(unit_root(W @ W.T)), value, rtol=1e-10)
+        for _ in range(20):
+            F = rng.normal(size=(4, 4))
+            assert at(F @ F.T / np.trace(F @ F.T)) >= value * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_the_unit_root_does_not_depend_on_the_scale(scale):
-    F = np.random.default_rng(11).normal(size=(3, 3))
-    np.testing.assert_allclose(unit_root(scale * (F @ F.T)), unit_root(F @ F.T), atol=1e-12)
+def test_the_adjoint_of_the_metric_is_its_slope():
+    for l1, l2 in [(0.0, 2.0), (1.0, 0.5)]:
+        rng = np.random.default_rng(10)
+        norm, F = SpectralNorm(l1, l2), rng.normal(size=(4, 4))
+        D = F @ F.T / np.trace(F @ F.T)
+        G, E = rng.normal(size=(2, 4, 4))
+        G, E, step = G + G.T, E + E.T, 1e-6
+        slope = (np.vdot(G, norm.metric(D + step * E)) - np.vdot(G, norm.metric(D - step * E))) / (2 * step)
+        assert slope == pytest.approx(np.vdot(norm.metric_adjoint(D, G), E), rel=1e-6)
+
+
+def test_the_unit_root_does_not_depend_on_the_scale():
+    for scale in [1e-200, 1e200]:
+        F = np.random.default_rng(11).normal(size=(3, 3))
+        np.testing.assert_allclose(unit_root(scale * (F @ F.T)), unit_root(F @ F.T), atol=1e-12)
 
 
 def test_arguments_outside_their_range():

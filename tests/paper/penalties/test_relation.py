@@ -136,15 +136,15 @@ def test_relation_attains_the_value_within_its_limits(prior, shrinkage, min_rank
         np.testing.assert_allclose(attained, penalty.value(B), rtol=1e-8)
 
 
-@pytest.mark.parametrize("shrinkage", [0.0, 1e-7, 0.1])
-def test_value_where_singular_values_differ_by_orders_of_magnitude(shrinkage):
+def test_value_where_singular_values_differ_by_orders_of_magnitude():
     """Squares of small singular values are lost in rounding; without shrinkage R is the square of the sum of all."""
-    J, rng = 6, np.random.default_rng(2)
-    U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (4, J))
-    s = np.array([1.0, 1e-4, 1e-9])
-    tau, _ = water_fill(s, J, shrinkage, float(J))
-    value = RelationPenalty(J, shrinkage=shrinkage).value((U * s) @ V.T)
-    np.testing.assert_allclose(value, J * (s**2 / tau).sum(), rtol=1e-12)
+    for shrinkage in [0.0, 1e-7, 0.1]:
+        J, rng = 6, np.random.default_rng(2)
+        U, V = (np.linalg.qr(rng.normal(size=(n, 3)))[0] for n in (4, J))
+        s = np.array([1.0, 1e-4, 1e-9])
+        tau, _ = water_fill(s, J, shrinkage, float(J))
+        value = RelationPenalty(J, shrinkage=shrinkage).value((U * s) @ V.T)
+        np.testing.assert_allclose(value, J * (s**2 / tau).sum(), rtol=1e-12)
 
 
 # gradient
@@ -161,17 +161,17 @@ def test_gradient_is_smooth_at_repeated_singular_values_and_low_rank():
 # reductions
 
 
-@pytest.mark.parametrize(("shrinkage", "min_rank", "K"), [(1.0, 1.0, 3), (0.0, 7.0, 12), (0.4, 7.0, 3)])
-def test_a_fixed_relation_is_the_two_norm(shrinkage, min_rank, K):
-    J, rng = 7, np.random.default_rng(0)
-    B, Q, mu = rng.exponential(size=(K, J)), rng.exponential(size=(K, J)), 0.3
-    penalty = RelationPenalty(J, shrinkage=shrinkage, min_rank=min_rank)
-    value, gradient = penalty.value_and_gradient(B)
-    np.testing.assert_allclose(value, J * (B**2).sum(), rtol=1e-13)
-    np.testing.assert_allclose(gradient, J * B, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(penalty.relation(B).matrix(), np.eye(J) / J, atol=1e-15)
-    np.testing.assert_allclose(penalty.bound(Q, Q, mu), -(Q**2).sum() / (2 * mu * J), rtol=1e-13)
-    assert penalty.ladder() == (penalty,)
+def test_a_fixed_relation_is_the_two_norm():
+    for shrinkage, min_rank, K in [(1.0, 1.0, 3), (0.0, 7.0, 12), (0.4, 7.0, 3)]:
+        J, rng = 7, np.random.default_rng(0)
+        B, Q, mu = rng.exponential(size=(K, J)), rng.exponential(size=(K, J)), 0.3
+        penalty = RelationPenalty(J, shrinkage=shrinkage, min_rank=min_rank)
+        value, gradient = penalty.value_and_gradient(B)
+        np.testing.assert_allclose(value, J * (B**2).sum(), rtol=1e-13)
+        np.testing.assert_allclose(gradient, J * B, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(penalty.relation(B).matrix(), np.eye(J) / J, atol=1e-15)
+        np.testing.assert_allclose(penalty.bound(Q, Q, mu), -(Q**2).sum() / (2 * mu * J), rtol=1e-13)
+        assert penalty.ladder() == (penalty,)
 
 
 def test_full_shrinkage_to_a_prior_is_that_relation():
@@ -184,16 +184,16 @@ def test_full_shrinkage_to_a_prior_is_that_relation():
     np.testing.assert_allclose(penalty.value(B), RelationPenalty(4, 10 * prior, shrinkage=1.0).value(B), rtol=1e-12)
 
 
-@pytest.mark.parametrize("K", [3, 9])
-def test_no_shrinkage_is_the_trace_norm_and_its_bound_the_spectral_norm(K):
-    rng = np.random.default_rng(0)
-    B, Q, mu = rng.exponential(size=(K, 6)), rng.exponential(size=(K, 6)), 0.3
-    penalty = RelationPenalty(6, shrinkage=0.0)
-    np.testing.assert_allclose(penalty.value(B), np.linalg.norm(B, "nuc") ** 2, rtol=1e-12)
-    np.testing.assert_allclose(penalty.bound(Q, np.zeros_like(Q), mu), -(np.linalg.norm(Q, 2) ** 2) / (2 * mu))
-    root = np.linalg.svd(B, full_matrices=False)
-    expected = (root[2].T * root[1]) @ root[2] / root[1].sum()
-    np.testing.assert_allclose(penalty.relation(B).matrix(), expected, atol=1e-12)
+def test_no_shrinkage_is_the_trace_norm_and_its_bound_the_spectral_norm():
+    for K in [3, 9]:
+        rng = np.random.default_rng(0)
+        B, Q, mu = rng.exponential(size=(K, 6)), rng.exponential(size=(K, 6)), 0.3
+        penalty = RelationPenalty(6, shrinkage=0.0)
+        np.testing.assert_allclose(penalty.value(B), np.linalg.norm(B, "nuc") ** 2, rtol=1e-12)
+        np.testing.assert_allclose(penalty.bound(Q, np.zeros_like(Q), mu), -(np.linalg.norm(Q, 2) ** 2) / (2 * mu))
+        root = np.linalg.svd(B, full_matrices=False)
+        expected = (root[2].T * root[1]) @ root[2] / root[1].sum()
+        np.testing.assert_allclose(penalty.relation(B).matrix(), expected, atol=1e-12)
 
 
 def test_one_component():
@@ -206,11 +206,11 @@ def test_one_component():
         np.testing.assert_allclose(penalty.bound(B, B, 1.0), -12.5, rtol=1e-14)
 
 
-@pytest.mark.parametrize("shrinkage", [0.0, 0.1, 1.0])
-def test_relation_of_zero_weights_is_the_prior(shrinkage):
-    prior = spread_prior(4)
-    penalty = RelationPenalty(4, prior, shrinkage, min_rank=2.0)
-    np.testing.assert_allclose(penalty.relation(np.zeros((3, 4))).matrix(), prior / np.trace(prior), rtol=1e-10)
+def test_relation_of_zero_weights_is_the_prior():
+    for shrinkage in [0.0, 0.1, 1.0]:
+        prior = spread_prior(4)
+        penalty = RelationPenalty(4, prior, shrinkage, min_rank=2.0)
+        np.testing.assert_allclose(penalty.relation(np.zeros((3, 4))).matrix(), prior / np.trace(prior), rtol=1e-10)
 
 
 def test_unused_directions_share_what_is_left():
@@ -285,26 +285,26 @@ def test_inverse_of_a_nearly_singular_relation_is_bounded():
     np.testing.assert_allclose(np.linalg.eigvalsh(inverse)[1:], 3e8, rtol=1e-6)
 
 
-@pytest.mark.parametrize("prior", [None, spread_prior(5)], ids=["identity", "prior"])
-@pytest.mark.parametrize("K", [2, 8])
-def test_inverse_relation_inverts(prior, K):
-    B = np.random.default_rng(6).exponential(size=(K, 5))
-    penalty = RelationPenalty(5, prior, shrinkage=0.05, min_rank=1.5)
-    inverse = penalty.inverse_relation(B).matrix()
-    np.testing.assert_allclose(inverse @ penalty.relation(B).matrix(), np.eye(5), atol=1e-10)
-    np.testing.assert_allclose(B @ inverse, penalty.value_and_gradient(B)[1], rtol=1e-10, atol=1e-10)
+def test_inverse_relation_inverts():
+    for prior in [None, spread_prior(5)]:
+        for K in [2, 8]:
+            B = np.random.default_rng(6).exponential(size=(K, 5))
+            penalty = RelationPenalty(5, prior, shrinkage=0.05, min_rank=1.5)
+            inverse = penalty.inverse_relation(B).matrix()
+            np.testing.assert_allclose(inverse @ penalty.relation(B).matrix(), np.eye(5), atol=1e-10)
+            np.testing.assert_allclose(B @ inverse, penalty.value_and_gradient(B)[1], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("min_rank", [1.0, 3.0])
-def test_inverse_of_a_singular_relation_is_that_of_a_feasible_one(min_rank):
-    B = np.random.default_rng(7).exponential(size=(2, 5))
-    penalty = RelationPenalty(5, shrinkage=0.0, min_rank=min_rank)
-    inverse = penalty.inverse_relation(B).matrix()
-    np.testing.assert_allclose(np.trace(np.linalg.inv(inverse)), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(np.trace(B @ inverse @ B.T), penalty.value(B), rtol=1e-6)
-    # Leaving the row space of B is dear where Omega is singular.
-    outside = np.linalg.svd(B)[2][-1]
-    assert outside @ inverse @ outside > (1e6 if min_rank == 1 else 1)
+def test_inverse_of_a_singular_relation_is_that_of_a_feasible_one():
+    for min_rank in [1.0, 3.0]:
+        B = np.random.default_rng(7).exponential(size=(2, 5))
+        penalty = RelationPenalty(5, shrinkage=0.0, min_rank=min_rank)
+        inverse = penalty.inverse_relation(B).matrix()
+        np.testing.assert_allclose(np.trace(np.linalg.inv(inverse)), 1.0, rtol=1e-6)
+        np.testing.assert_allclose(np.trace(B @ inverse @ B.T), penalty.value(B), rtol=1e-6)
+        # Leaving the row space of B is dear where Omega is singular.
+        outside = np.linalg.svd(B)[2][-1]
+        assert outside @ inverse @ outside > (1e6 if min_rank == 1 else 1)
 
 
 def test_ladder_falls_to_no_shrinkage_with_the_same_prior():
@@ -330,9 +330,8 @@ def test_effective_rank():
 # refusals
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_arguments_outside_their_range():
+    for arguments, message in [
         ({"prior": np.eye(4)}, r"prior has shape \(4, 4\); 3 components need \(3, 3\)"),
         (
             {"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])},
@@ -349,8 +348,6 @@ def test_effective_rank():
         ({"min_rank": 0.5}, r"min_rank must be in \[1, 3\] \(the number of components\), got 0\.5"),
         ({"min_rank": 3.5}, r"min_rank must be in \[1, 3\] \(the number of components\), got 3.5"),
         ({"n_components": 0}, "n_components must be at least 1, got 0"),
-    ],
-)
-def test_arguments_outside_their_range(arguments, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        RelationPenalty(**({"n_components": 3} | arguments))
+    ]:
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            RelationPenalty(**({"n_components": 3} | arguments))

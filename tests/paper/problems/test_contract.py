@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conic import conic_fixed, conic_lp, conic_mixed, conic_optimum, conic_simplex, conic_spectral
-from kernelkin.paper.grams import GramStack, TaskGrams
+from kernelkin.paper.grams.stack import GramStack, TaskGrams
 from kernelkin.paper.penalties import (
     FixedWeights,
     LpPenalty,
@@ -16,16 +16,8 @@ from kernelkin.paper.penalties import (
     SimplexPenalty,
     SpectralNorm,
 )
-from kernelkin.paper.problems import (
-    PROBLEMS,
-    FeatureForm,
-    GramForm,
-    MachineList,
-    MixedNormProblem,
-    Problem,
-    SpectralProblem,
-    WorstTaskProblem,
-)
+from kernelkin.paper.problems import PROBLEMS, MachineList, Problem
+from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.paper.solvers import find_solver, solve
 from tasks import LOSSES, make_machine, random_problem
 
@@ -142,7 +134,8 @@ def test_the_bounds_meet_at_the_optimum(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_standard_units_change_nothing_but_the_units(name):
+def test_standard_units_and_the_relation(name):
+    # Standard units change nothing but the units.
     problem, draw, _ = CASES[name]
     standard, units = problem.in_standard_units()
     B = draw(np.random.default_rng(4))
@@ -156,9 +149,7 @@ def test_standard_units_change_nothing_but_the_units(name):
         np.testing.assert_allclose(other.a, mine.a, atol=1e-9 * np.abs(mine.a).max())
         np.testing.assert_allclose(other.intercept, mine.intercept, atol=1e-9)
 
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_relation_is_one_of_all_components(name):
+    # The relation is one of all components.
     problem, draw, _ = CASES[name]
     B = draw(np.random.default_rng(5))
     relation = problem.relation(B)

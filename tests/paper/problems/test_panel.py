@@ -11,10 +11,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelkin import MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.engines import serially
-from kernelkin.paper.grams import GramStack, SharedGrams, operator
+from kernelkin.paper.grams import operator
 from kernelkin.paper.grams.operator import Arrays
+from kernelkin.paper.grams.stack import GramStack, SharedGrams
 from kernelkin.paper.learners import Machine, Ridge
-from kernelkin.paper.problems import MachineList, MachinePanel, panel
+from kernelkin.paper.problems import MachineList, panel
+from kernelkin.paper.problems.panel import MachinePanel
 
 RNG = np.random.default_rng(3)
 N, T = 60, 7

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from learners.problems import dual_value, primal_value
 
-from kernelkin.paper.grams import GramStack, SharedGrams, TaskGrams
+from kernelkin.paper.grams.stack import GramStack, SharedGrams, TaskGrams
 from kernelkin.paper.learners import LEARNERS, DualSolution
 from kernelkin.paper.penalties import (
     PENALTIES,

@@ -9,7 +9,9 @@ import pytest
 from conic import conic_lp, conic_optimum
 from kernelkin.paper.learners import SVR, Machine, Ridge
 from kernelkin.paper.penalties import LpPenalty, RelationPenalty, SharedLpPenalty
-from kernelkin.paper.problems import MachineList, MachinePanel, Units
+from kernelkin.paper.problems import MachineList
+from kernelkin.paper.problems.machines import Units
+from kernelkin.paper.problems.panel import MachinePanel
 from kernelkin.paper.solvers import Status, solve
 from tasks import LOSSES, in_turn, make_problem, random_problem
 

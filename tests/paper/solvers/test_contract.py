@@ -9,21 +9,15 @@ import pytest
 
 from conic import conic_fixed, conic_mixed, conic_optimum, conic_simplex, conic_spectral
 from kernelkin.paper.penalties import FixedWeights, LpPenalty, MixedNorm, RelationPenalty, SpectralNorm, effective_rank
-from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
-from kernelkin.paper.solvers import (
-    SOLVERS,
-    Alternating,
-    Certificate,
-    Joint,
-    OneEvaluation,
+from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
+from kernelkin.paper.solvers import SOLVERS, Alternating, Certificate, Joint, Status, find_solver, solve
+from kernelkin.paper.solvers.descents import (
     SimplexDescent,
     SpectralAlternation,
     SpectralDescent,
-    Status,
     StochasticApproximation,
-    find_solver,
-    solve,
 )
+from kernelkin.paper.solvers.driver import OneEvaluation
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_problem, watch
 
 T, K, C, MU = 4, 4, 2.0, 0.5
@@ -117,7 +111,8 @@ def make(case, loss="squared"):
 
 
 @pytest.mark.parametrize(("case", "loss"), in_turn(CASES, LOSSES))
-def test_the_optimum_is_that_of_a_cone_solver_and_bounded_by_every_iterate(case, loss):
+def test_the_solution_is_the_optimum_of_a_cone_solver_and_what_the_problem_evaluates_to(case, loss):
+    # The optimum is that of a cone solver and bounded by every iterate.
     solver, problem = make(case, loss)
     solution, seen = watch(problem, solver, tol=1e-5, max_iter=60 if case == "alternating, closed form" else 300)
     reference = CASES[case][2](loss)
@@ -126,9 +121,7 @@ def test_the_optimum_is_that_of_a_cone_solver_and_bounded_by_every_iterate(case,
         assert iterate.bound <= reference * (1 + 2e-6)
         assert reference * (1 - 2e-6) <= min(iterate.objective, iterate.primal)
 
-
-@pytest.mark.parametrize(("case", "loss"), in_turn(CASES, LOSSES))
-def test_the_solution_is_what_the_problem_evaluates_to(case, loss):
+    # The solution is what the problem evaluates to.
     solver, problem = make(case, loss)
     solution = solve(problem, solver, max_iter=20)
     assert solution.B.min() >= 0 or isinstance(problem, SpectralProblem)
@@ -142,7 +135,8 @@ def test_the_solution_is_what_the_problem_evaluates_to(case, loss):
         np.testing.assert_allclose(dual.a.sum(axis=0), 0, atol=1e-11 * np.abs(dual.a).sum())
 
 
-def test_history_has_an_entry_for_each_evaluation(case):
+def test_a_run_is_recorded_repeatable_and_ends_at_max_iter(case):
+    # History has an entry for each evaluation.
     solver, problem = make(case)
     solution, seen = watch(problem, solver, max_iter=3)
     history = solution.history
@@ -160,8 +154,7 @@ def test_history_has_an_entry_for_each_evaluation(case):
         np.testing.assert_array_equal(iterate.kernel_weights, iterate.B.T)
         assert iterate.effective_rank == effective_rank(iterate.B)
 
-
-def test_two_runs_are_the_same_whatever_a_callback_does_to_its_weights(case):
+    # Two runs are the same whatever a callback does to its weights.
     solver, problem = make(case, "hinge")
     first, kept = watch(problem, solver, max_iter=3)
     changed = []
@@ -174,6 +167,18 @@ def test_two_runs_are_the_same_whatever_a_callback_does_to_its_weights(case):
     np.testing.assert_array_equal(changed, [iterate.B for iterate in kept])
     np.testing.assert_array_equal(solution.B, first.B)
     assert solution.primal == first.primal
+
+    # Max iter is respected and one iteration is enough for a solution.
+    solver, problem = make(case, "hinge")
+    if case != "one evaluation":
+        solution, seen = watch(problem, solver, tol=1e-13, max_iter=3)
+        assert solution.status is Status.MAX_ITER
+        assert "max_iter" in solution.status.value
+        assert len(seen) == 3 or isinstance(solver, Alternating)
+    solution = solve(problem, solver, tol=1e-300, max_iter=1)
+    assert np.isfinite([solution.primal, solution.bound]).all()
+    assert solution.primal * (1 + 1e-12) >= solution.bound
+    assert (solution.status is Status.CONVERGED) == (solution.gap == 0)
 
 
 def test_an_interrupt_in_a_callback_is_passed_on():
@@ -234,19 +239,6 @@ def test_zeros_in_the_start_do_not_stay_zero(start):
     B = np.zeros((K, T))
     B[{"one row": np.s_[0], "one column": np.s_[:, 0], "one entry": np.s_[0, 0]}[start]] = 1.0
     assert solve(small_problem(), Joint(), tol=1e-5, start=B).status is Status.CONVERGED
-
-
-def test_max_iter_is_respected_and_one_iteration_is_enough_for_a_solution(case):
-    solver, problem = make(case, "hinge")
-    if case != "one evaluation":
-        solution, seen = watch(problem, solver, tol=1e-13, max_iter=3)
-        assert solution.status is Status.MAX_ITER
-        assert "max_iter" in solution.status.value
-        assert len(seen) == 3 or isinstance(solver, Alternating)
-    solution = solve(problem, solver, tol=1e-300, max_iter=1)
-    assert np.isfinite([solution.primal, solution.bound]).all()
-    assert solution.primal * (1 + 1e-12) >= solution.bound
-    assert (solution.status is Status.CONVERGED) == (solution.gap == 0)
 
 
 # The driver prints, whichever solver runs; some evaluate several times in an iteration.

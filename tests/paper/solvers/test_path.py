@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kernelkin.paper.penalties import RelationPenalty
-from kernelkin.paper.solvers import Joint, Path, solve
+from kernelkin.paper.solvers import Joint, solve
+from kernelkin.paper.solvers.driver import Path
 from tasks import LOSSES, make_problem, random_problem, watch
 
 T = 4

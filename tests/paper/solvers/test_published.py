@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from kernelkin.paper.penalties import MixedNorm, SpectralNorm
-from kernelkin.paper.problems import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
-from kernelkin.paper.solvers import SpectralAlternation, StochasticApproximation, solve
-from kernelkin.paper.solvers.descents import gradient_estimates, mirror_step, uniform
+from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
+from kernelkin.paper.solvers import solve
+from kernelkin.paper.solvers.descents import (
+    SpectralAlternation,
+    StochasticApproximation,
+    gradient_estimates,
+    mirror_step,
+    uniform,
+)
 from tasks import LOSSES, make_machine, make_problem, random_problem, watch
 
 T, K = 4, 5

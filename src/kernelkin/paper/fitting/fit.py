@@ -33,7 +33,6 @@ from ..grams.build import (
     plan_grams,
     raw_grams,
     scale_grams,
-    scales_on_device,
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
@@ -213,7 +212,7 @@ class FitPlan(NamedTuple):
         """Evaluate and scale the kernels; precomputed ones on the device, if they fit into its memory."""
         fit, data = self.fit, self.data
         bare = self.kernels is None and not self.couplings and not fit.parsimony
-        if fit.device and isinstance(self.learner, Ridge) and bare and scales_on_device(data, fit.normalize):
+        if fit.device and isinstance(self.learner, Ridge) and bare and fit.normalize in (None, "trace"):
             arrays = arrays_on(fit.device)
             try:
                 return device_grams(data, fit.normalize, arrays)

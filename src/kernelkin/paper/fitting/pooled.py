@@ -17,7 +17,7 @@ from ...kernels.sources import source_kernels
 from ...memory import FIXED, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
 from ..grams.memory import SOLVER_ARRAYS
-from ..grams.row_kernels import Features, PooledKernel, needs_stack
+from ..grams.row_kernels import PivotFeatures, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root
 from ..penalties.relation import Relation, effective_rank
@@ -68,7 +68,7 @@ class PooledPlan(NamedTuple):
     kernels: Sequence[FittedKernel] | None
     machines: Sequence[Machine]
     learner: Learner
-    pool: tuple[PooledKernel, Features | None] | None = None
+    pool: tuple[PooledKernel, PivotFeatures | None] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -78,7 +78,7 @@ class PooledPlan(NamedTuple):
     def n_outputs(self) -> int:
         return sum(machine.y.shape[1] for machine in self.machines)
 
-    def make_pool(self) -> tuple[PooledKernel, Features | None]:
+    def make_pool(self) -> tuple[PooledKernel, PivotFeatures | None]:
         """Build the kernel, and its explicit features if there are at most as many as outputs."""
         pool = PooledKernel(self.data, self.kernels, self.fit.normalize)
         return pool, pool.features(min(self.n_outputs, memory_limit() // (8 * self.n_rows)))

@@ -19,7 +19,7 @@ from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams.build import KernelBank, kernel_charges, plan_grams
+from ..grams.build import KernelBank, charges_of, effective_dimensions, plan_grams
 from ..grams.memory import fit_need, fitting_bytes
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
@@ -218,7 +218,7 @@ class TwoStagePlan(NamedTuple):
             return scaling.apply(grams, values.diagonals(rows), overwrite=True), weight
 
         tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
-        return kernel_charges((scaled(data.rows[t]) for t in tasks), fit.parsimony)
+        return charges_of(effective_dimensions(scaled(data.rows[t]) for t in tasks), fit.parsimony)
 
 
 class SecondStage(NamedTuple):

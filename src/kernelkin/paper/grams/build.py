@@ -49,19 +49,14 @@ class GramPlan(NamedTuple):
 
     Attributes
     ----------
-    sizes : rows of each stack: of each task, or all rows of wide data.
-    machines : rows of each task.
+    sizes, machines : rows of each stack (of each task, or all rows of wide data), and of each task.
     outputs : the largest number of outputs of a task's machine.
-    n_kernels, itemsize : kernels in a stack, bytes of one of its values.
-    row_bytes : bytes of a row of X; 0 where Gram matrices are given.
-    fitted_rows : rows whose distances were computed at once while kernels were fitted; 0 where none were.
-    n_columns : number of columns that kernels copy, summed over kernels with columns of their own.
+    n_kernels, itemsize, row_bytes : kernels in a stack; bytes of a value, and of a row of X (0: Grams are given).
+    fitted_rows, n_columns : while kernels are fitted, rows whose distances are computed, and columns that are copied.
     couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
-    low_rank : exact factors of the shared part, where there are small ones.
-    approximate_rank : columns of approximate factors of the shared part; 0 where it is exact.
+    low_rank, approximate_rank : exact factors of the shared part, or the columns of approximate ones (0: exact).
     link_rank : columns of either of these; 0 where there are none.
-    wide : whether all tasks have the same rows.
-    dense : whether a stack over the rows of all tasks is needed.
+    wide, dense : whether all tasks have the same rows; whether a stack over the rows of all tasks is needed.
     """
 
     sizes: tuple[int, ...]
@@ -133,12 +128,10 @@ def plan_grams(
 
 
 class RawGrams(NamedTuple):
-    """Kernel values among training rows, not scaled yet.
+    """Values of fitted or precomputed (None) kernels among training rows, not scaled yet.
 
     Attributes
     ----------
-    kernels : the fitted kernels, or None where Grams are precomputed.
-    names : the K kernels' names.
     own : raw stacks (K, n, n): one for each task, or a single one over all rows of wide data.
     linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
         low rank; None otherwise.
@@ -174,16 +167,11 @@ def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarra
 
 @dataclass(frozen=True)
 class KernelBank:
-    """The fitted kernels of a problem and how each stack of Grams was scaled.
+    """The fitted or precomputed (None) kernels of a problem, and how each stack of Grams was scaled.
 
-    Attributes
-    ----------
-    names : the K kernels' names.
-    kernels : the fitted kernels, or None where Grams are precomputed.
-    scalings : one for each stack: one in all for wide data, one for each task for long data.
-    link_scaling : that of the part that coupled tasks share.
-    link_factors : approximate factors, not scaled, that stand for the kernels of that part; None where it is exact.
-    clipped : whether fitted Gram matrices differ from the values of the kernels, as in `RawGrams`.
+    There is one scaling for each stack, and `link_scaling` for the part that coupled tasks share. `link_factors` are
+    approximate factors, not scaled, that stand for the kernels of that part; None where it is exact. `clipped` is as in
+    `RawGrams`.
     """
 
     names: tuple[str, ...]
@@ -283,10 +271,11 @@ def scale_grams(
         scalings.append(scaling)
         stacks.append(scaled)
     if charges is None:
-        found = np.ones(len(raw.names))
-        charges = kernel_charges(zip(stacks, weights, strict=True), parsimony) if parsimony else found
+        charges = np.ones(len(raw.names))
+        if parsimony:
+            charges = charges_of(effective_dimensions(zip(stacks, weights, strict=True)), parsimony)
     if (charges != 1.0).any():
-        scalings = _charge(scalings, stacks, charges)
+        scalings = [_charge(scaling, stack, charges) for scaling, stack in zip(scalings, stacks, strict=True)]
     if not is_part:
         check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
@@ -306,11 +295,10 @@ def scale_grams(
     return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
 
 
-def _charge(scalings: Sequence[Scaling], stacks: Sequence[np.ndarray], charges: np.ndarray) -> list[Scaling]:
-    """Divide stacks by the charges (K,) of kernels, in place; return scalings that include the charges."""
-    for scaled in stacks:
-        scaled /= charges.astype(scaled.dtype)[:, np.newaxis, np.newaxis]
-    return [scaling.charged(charges) for scaling in scalings]
+def _charge(scaling: Scaling, stack: np.ndarray, charges: np.ndarray) -> Scaling:
+    """Divide a stack by the charges (K,) of kernels, in place; return the scaling that includes the charges."""
+    stack /= charges.astype(stack.dtype)[:, np.newaxis, np.newaxis]
+    return scaling.charged(charges)
 
 
 def _scale_linked(
@@ -324,7 +312,7 @@ def _scale_linked(
     assert raw.linked is not None
     scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
     if (charges != 1.0).any():
-        (scaling,) = _charge([scaling], [scaled], charges)
+        scaling = _charge(scaling, scaled, charges)
     return PointStack(GramStack(scaled), [np.arange(len(weight))]), scaling
 
 
@@ -359,13 +347,8 @@ def effective_dimensions(stacks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.
     return np.sum(found, axis=0)
 
 
-def kernel_charges(stacks: Iterable[tuple[np.ndarray, np.ndarray]], parsimony: float) -> np.ndarray:
-    """Return the charges (K,) of kernels: all 1 with ``parsimony=0``, and 1 for kernels that are zero."""
-    return charges_of(effective_dimensions(stacks), parsimony)
-
-
 def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
-    """Return the charges (K,) of kernels from their effective dimensions d (K,)."""
+    """Return the charges (K,) of kernels from their effective dimensions d (K,); 1 for kernels that are zero."""
     used = d > 0
     relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
     return np.where(used, relative**parsimony, 1.0)
@@ -379,13 +362,11 @@ def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: Ta
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
 
 
-def scales_on_device(data: TaskData, normalize: str | None) -> bool:
-    """Return True if `device_grams` supports these precomputed data: wide, and scaled by a factor only."""
-    return data.form == "wide" and normalize in (None, "trace")
-
-
 def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:
-    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data on the device of `arrays`."""
+    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data on the device of `arrays`.
+
+    `normalize` is None or "trace".
+    """
     values = list(arrays.array(np.moveaxis(data.X, 2, 0)))
     names = precomputed_names(len(values))
     checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]

@@ -34,19 +34,10 @@ def column_bytes(n_rows: int, n_kernels: int) -> int:
 
 
 class Arrays:
-    """Arrays of NumPy in main memory, or tensors on a device of torch.
+    """Arrays of NumPy in main memory (`device` None), or tensors on a device of torch, which must be there.
 
-    Functions that have one name and meaning in both libraries are those of the module `xp`.
-
-    Parameters
-    ----------
-    device : str, optional
-        A device of torch, which must be there; None for main memory.
-
-    Attributes
-    ----------
-    in_main_memory : whether several threads may work at one time.
-    out_of_memory : what is raised where memory does not suffice and less at one time may help.
+    Functions that have one name and meaning in both libraries are those of the module `xp`. `out_of_memory` is what is
+    raised where memory does not suffice and less at one time may help.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -83,7 +74,6 @@ class Arrays:
         return np.asarray(values if self.in_main_memory else values.double().cpu().numpy(), dtype=np.float64)
 
     def is_single(self, values: Any) -> bool:
-        """Whether values are in single precision."""
         return bool(values.dtype == self.xp.float32)
 
     def cast(self, values: Any, single: bool) -> Any:
@@ -92,13 +82,7 @@ class Arrays:
         return values.astype(dtype, copy=False) if self.in_main_memory else values.to(dtype)
 
     def contiguous(self, values: Any) -> Any:
-        """Return a contiguous array, for fast products."""
         return np.ascontiguousarray(values) if self.in_main_memory else values.contiguous()
-
-    def diagonals(self, V: Any) -> Any:
-        """V (n, T) -> (n, T, T): a diagonal matrix for each row."""
-        eye = self.cast(self.array(np.eye(V.shape[1])), self.is_single(V))
-        return V[:, :, None] * eye
 
     def inverses(self, S: Any) -> Any:
         """The inverse of each of the matrices S (n, T, T)."""
@@ -196,13 +180,7 @@ def in_blocks(
 
 
 class SharedOperator:
-    """The Gram matrices of K kernels on the rows that all tasks share.
-
-    Parameters
-    ----------
-    arrays : where they are.
-    values : (K, n, n) in single or double precision.
-    """
+    """The Gram matrices (K, n, n) of kernels on the rows that all tasks share, in single or double precision."""
 
     def __init__(self, arrays: Arrays, values: Any) -> None:
         self.arrays, self.values = arrays, values
@@ -227,7 +205,6 @@ class SharedOperator:
         return self.arrays.xp.stack([values[rows][:, columns] for values in self.values])
 
     def take(self, rows: np.ndarray) -> SharedOperator:
-        """Return the operator of some of the rows."""
         return SharedOperator(self.arrays, self.entries(rows, rows))
 
     def matrix(self, k: int, single: bool = False) -> Any:
@@ -236,7 +213,6 @@ class SharedOperator:
 
     @cached_property
     def _rough(self) -> Any:
-        """The values in single precision."""
         return self.arrays.cast(self.values, single=True)
 
     @cached_property

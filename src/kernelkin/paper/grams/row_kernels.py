@@ -127,7 +127,7 @@ FIRST_RANK = 64
 TESTED_ROWS = 1000
 
 
-class Features:
+class PivotFeatures:
     """Phi (n, r) with Phi Phi' the Gram. A function Phi w is `sum over pivots of k(x, x_i) c_i` with c of `dual(w)`."""
 
     def __init__(self, Phi: np.ndarray, pivots: np.ndarray) -> None:
@@ -140,7 +140,7 @@ class Features:
         return coefficients
 
 
-def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], max_rank: int) -> Features | None:
+def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], max_rank: int) -> PivotFeatures | None:
     """Factor a Gram matrix from at most `max_rank` of its columns; return None if it needs more."""
     left, floor = diagonal.copy(), _RESIDUAL * diagonal.mean()
     factor = np.empty((min(max_rank, FIRST_RANK), len(diagonal)))
@@ -156,7 +156,7 @@ def pivoted_cholesky(diagonal: np.ndarray, column: Callable[[int], np.ndarray], 
         left -= factor[r] ** 2
         left[i] = 0.0
         pivots.append(i)
-    return Features(np.ascontiguousarray(factor[: len(pivots)].T), np.array(pivots, dtype=np.intp))
+    return PivotFeatures(np.ascontiguousarray(factor[: len(pivots)].T), np.array(pivots, dtype=np.intp))
 
 
 def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
@@ -206,7 +206,7 @@ class PooledKernel:
         K = self._values.n_kernels
         return self._values.combined(np.full(K, 1.0 / K), self._scaling, self._every, self._every, at)
 
-    def features(self, max_rank: int) -> Features | None:
+    def features(self, max_rank: int) -> PivotFeatures | None:
         """Explicit features of the kernel, or None where it has more than `max_rank`."""
         gram = self._gram
         if gram is not None:

@@ -30,14 +30,15 @@ from .operator import Arrays, SharedOperator
 
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
 # sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.
-_PIECE = 1 << 13
-_BLOCK = 64
+_PIECE, _BLOCK = 1 << 13, 64
 # Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
 _SMALL = 1 << 16
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
 _BATCH_BYTES = 1 << 28
 # From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
 ON_DEMAND_ROWS = 400
+
+Images = tuple[np.ndarray, Sequence[np.ndarray]]
 
 
 class GramStack:
@@ -53,15 +54,10 @@ class GramStack:
         combined = np.empty((weights.shape[1], *self.values.shape[1:])) if out is None else out
         target = combined.reshape(len(combined), -1)
         used = np.flatnonzero(weights.any(axis=1))
-        few = len(used) <= self.n_kernels // 2
-        by_output = np.ascontiguousarray((weights[used] if few else weights).T, dtype=np.float64)
-
-        def piece(start: int) -> None:
-            part = slice(start, start + _PIECE)
-            values = flat[used, part] if few else flat[:, part]
-            np.matmul(by_output, values.astype(np.float64, copy=False), out=target[:, part])
-
-        each(piece, range(0, flat.shape[1], _PIECE))
+        rows = used if len(used) <= self.n_kernels // 2 else slice(None)
+        by_output = np.ascontiguousarray(weights[rows].T, dtype=np.float64)
+        pieces = (slice(start, start + _PIECE) for start in range(0, flat.shape[1], _PIECE))
+        each(lambda at: np.matmul(by_output, flat[rows, at].astype(np.float64, copy=False), out=target[:, at]), pieces)
         return combined
 
     def quadratic_forms(self, a: np.ndarray, each: Each = serially) -> np.ndarray:
@@ -74,21 +70,16 @@ class GramStack:
             products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
             forms = 0.5 * (self.values.reshape(self.n_kernels, -1).astype(np.float64, copy=False) @ products)
         else:
-            forms = np.array(each(_upper_forms(a), self.values))
+            forms = np.array(each(lambda gram: _half_forms(gram, a), self.values))
         # The forms are non-negative; rounding, or a Gram indefinite within rounding, can leave a trace below zero.
         return np.maximum(forms, 0.0)
 
     def images(self, a: np.ndarray, each: Each = serially) -> tuple[np.ndarray, np.ndarray]:
         """a (n, m) -> (K, n, m) float64: G_k a; and (K, m): half of a_j' G_k a_j, as `quadratic_forms` gives them."""
-        flat = self.values.reshape(-1, self.n_rows)
+        flat, length = self.values.reshape(-1, self.n_rows), max(1, _SMALL // self.n_rows)
         products = np.empty((len(flat), a.shape[1]))
-        length = max(1, _SMALL // self.n_rows)
-
-        def piece(start: int) -> None:
-            part = slice(start, start + length)
-            np.matmul(flat[part].astype(np.float64, copy=False), a, out=products[part])
-
-        each(piece, range(0, len(flat), length))
+        pieces = (slice(start, start + length) for start in range(0, len(flat), length))
+        each(lambda at: np.matmul(flat[at].astype(np.float64, copy=False), a, out=products[at]), pieces)
         images = products.reshape(self.n_kernels, *a.shape)
         return images, np.maximum(0.5 * np.einsum("im,kim->km", a, images), 0.0)
 
@@ -108,33 +99,21 @@ def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.n
     return block
 
 
-def _upper_forms(a: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """a (n, m) -> a function of G (n, n): half of a_j' G a_j, (m,), from the upper triangle of G alone."""
-    blocks = []
+def _half_forms(gram: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """G (n, n), a (n, m) -> (m,): half of a_j' G a_j, from the upper triangle of G alone."""
+    total = np.zeros(a.shape[1])
     for start in range(0, len(a), _BLOCK):
-        right = a[start:].copy()
+        rows, right = slice(start, start + _BLOCK), a[start:].copy()
         right[:_BLOCK] *= 0.5  # of the block on the diagonal, both triangles are read
-        blocks.append((slice(start, start + _BLOCK), slice(start, None), right))
-
-    def forms(gram: np.ndarray) -> np.ndarray:
-        total = np.zeros(a.shape[1])
-        for rows, columns, right in blocks:
-            image = gram[rows, columns].astype(np.float64, copy=False) @ right
-            total += np.einsum("ij,ij->j", a[rows], image)
-        return total
-
-    return forms
+        total += np.einsum("ij,ij->j", a[rows], gram[rows, start:].astype(np.float64, copy=False) @ right)
+    return total
 
 
 class GramOnDemand:
     """The combined Gram (n, n) of one task, whose rows are computed when a support vector machine reads them.
 
-    Parameters
-    ----------
-    stack : the Gram matrices (K, N, N) of all kernels.
-    weights : (K,)
-    points : (n,) the rows of the stack that the task has.
-    space : memory for n x n numbers, the same for each Gram that a thread works on.
+    `weights` (K,) are those of a stack (K, N, N), `points` (n,) the rows of it that the task has; `space` gives memory
+    for n x n numbers, the same for each Gram that a thread works on.
     """
 
     def __init__(
@@ -152,7 +131,6 @@ class GramOnDemand:
         return dense if dtype is None else dense.astype(dtype)
 
     def diagonal(self) -> np.ndarray:
-        """(n,)"""
         return self.weights @ np.einsum("kii->ki", self.stack.values)[:, self.points].astype(np.float64)
 
     def block(self, rows: np.ndarray) -> np.ndarray:
@@ -200,9 +178,7 @@ class TaskGrams:
         Q[:, machines.start : machines.stop] = np.array(forms).T
         return Q
 
-    def images(
-        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+    def images(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> Images:
         found = each(lambda i: self.stacks[machines[i]].images(a[i]), range(len(machines)))
         Q = np.zeros((self.n_kernels, self.n_components))
         Q[:, machines.start : machines.stop] = np.array([forms.sum(axis=1) for _, forms in found]).T
@@ -250,38 +226,32 @@ class SharedGrams:
             every = np.arange(self.n_rows)
             return [GramOnDemand(self.stack, B[:, m], every[self.rows[m]], self._square) for m in machines]
         weights = weights[:, :1] if self.on_demand else weights
-        whole = self.stack.combine(weights, each, self._space(weights.shape[1]))
+        count, shape = weights.shape[1], (weights.shape[1], self.n_rows, self.n_rows)
+        whole = self.stack.combine(weights, each, self._space("grams", count, shape))
         grams = [whole[0]] * len(machines) if self.on_demand else whole
-        return [_block(gram, self.rows[m]) for m, gram in zip(machines, grams, strict=True)]
+        blocks = zip((self.rows[m] for m in machines), grams, strict=True)
+        return [gram if isinstance(rows, slice) else gram[np.ix_(rows, rows)] for rows, gram in blocks]
 
     def _square(self, n: int) -> np.ndarray:
         """Memory for one matrix (n, n) that the present thread works on."""
-        if not hasattr(self._buffers, "square"):
-            self._buffers.square = np.empty(self.n_rows**2)
-        return self._buffers.square[: n * n].reshape(n, n)
+        return self._space("square", n * n, (self.n_rows**2,)).reshape(n, n)
 
-    def _space(self, count: int) -> np.ndarray:
-        """Memory for so many combined Grams, the same each time: fresh memory costs as much as half of combining."""
-        if len(getattr(self._buffers, "grams", ())) < count:
-            self._buffers.grams = np.empty((count, self.n_rows, self.n_rows))
-        return self._buffers.grams[:count]
+    def _space(self, name: str, length: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Memory of a thread, the same each time: fresh memory costs as much as half of combining."""
+        if len(getattr(self._buffers, name, ())) < length:
+            setattr(self._buffers, name, np.empty(shape))
+        return getattr(self._buffers, name)[:length]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         spread, starts = self._spread(a, machines)
-        Q = np.zeros((self.n_kernels, self.n_components))
-        forms = self.stack.quadratic_forms(spread, each)
-        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
-        return Q
+        return self._sums(self.stack.quadratic_forms(spread, each), starts, machines)
 
-    def images(
-        self, a: Sequence[np.ndarray], machines: range, each: Each = serially
-    ) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+    def images(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> Images:
         spread, starts = self._spread(a, machines)
         images, forms = self.stack.images(spread, each)
-        Q = np.zeros((self.n_kernels, self.n_components))
-        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
         parts = np.split(images, starts[1:-1], axis=2)
-        return Q, [part[:, self.rows[m]] for m, part in zip(machines, parts, strict=True)]
+        found = [part[:, self.rows[m]] for m, part in zip(machines, parts, strict=True)]
+        return self._sums(forms, starts, machines), found
 
     def _spread(self, a: Sequence[np.ndarray], machines: range) -> tuple[np.ndarray, np.ndarray]:
         """The a of all machines side by side, (n, outputs in all), and where each begins, (machines + 1,)."""
@@ -291,9 +261,11 @@ class SharedGrams:
             spread[self.rows[m], starts[i] : starts[i + 1]] = part
         return spread, starts
 
-
-def _block(gram: np.ndarray, rows: Any) -> np.ndarray:
-    return gram if isinstance(rows, slice) else gram[np.ix_(rows, rows)]
+    def _sums(self, forms: np.ndarray, starts: np.ndarray, machines: range) -> np.ndarray:
+        """Forms (K, outputs in all) -> Q (K, J): their sum over the outputs of each machine."""
+        Q = np.zeros((self.n_kernels, self.n_components))
+        Q[:, machines.start : machines.stop] = np.add.reduceat(forms, starts[:-1], axis=1)
+        return Q
 
 
 def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:

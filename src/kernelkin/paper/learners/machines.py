@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -49,10 +49,8 @@ class DualSolution:
         Signed dual variables: exactly inside their box, with zero sum over each group up to rounding.
     intercept : (n_groups, m) array
         The intercepts that minimise the primal at this ``a``.
-    lin : float
-        The terms of the dual without the Gram matrix, summed over outputs.
-    quad : float
-        ``1/2 a'Ga`` summed over outputs.
+    lin, quad : float
+        The terms of the dual without the Gram matrix, and ``1/2 a'Ga``, summed over outputs.
     primal : float
         Value of the primal at ``w = sum_i a_i phi(x_i)`` and these intercepts.
     """
@@ -78,47 +76,32 @@ class DualSolution:
 class Learner:
     """A loss: it solves one kernel machine given the machine's Gram matrix.
 
-    Attributes
-    ----------
-    name : str
-        Its key in `LEARNERS`.
-    homogeneous : bool
-        Whether the terms of the dual without the Gram matrix are proportional to `a`: then a Gram ``t G`` with dual
-        variables ``a / t`` is the same function.
+    Its key in `LEARNERS` is `name`. It is `homogeneous` where the terms of the dual without the Gram matrix are
+    proportional to `a`: then a Gram ``t G`` with dual variables ``a / t`` is the same function.
     """
 
     name: ClassVar[str]
     homogeneous: ClassVar[bool]
 
-    def solve(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> DualSolution:
-        """Solve to a relative duality gap of ``tol``.
+    def solve(self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3) -> DualSolution:
+        """Solve to a gap of at most ``tol`` times the primal value, up to rounding.
 
-        Parameters
-        ----------
-        gram : (n, n) array
-            Symmetric, positive semi-definite.
-        machine : Machine
-        a0 : (n, m) array, optional
-            Starting point; it need not be feasible.
-        tol : float
-            The gap is at most ``tol`` times the primal value, up to rounding.
+        `gram` (n, n) is symmetric and positive semi-definite; `a0` (n, m) is where to start, and need not be feasible.
         """
         raise NotImplementedError
 
-    def loss(self, machine: Machine, f: np.ndarray) -> float:
-        """Cost of values f (n, m) of a function, intercept included, at the rows of a machine."""
-        raise NotImplementedError
-
     def linearise(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+        self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:
         """Solve and return the Hessian with respect to the kernel weights.
 
         The Hessian is returned as a function of the images ``G_k a`` (K, n, m), to (K, K): they are needed for the
         gradient too. The function keeps the Gram matrix, or a factor of it, in memory.
         """
+        raise NotImplementedError
+
+    def loss(self, machine: Machine, f: np.ndarray) -> float:
+        """Cost of values f (n, m) of a function, intercept included, at the rows of a machine."""
         raise NotImplementedError
 
 
@@ -164,14 +147,13 @@ class BoxLearner(Learner):
             source = nothing.astype(np.float32), nothing, np.empty(0), points, ready
         (lo, hi), epsilon = self.box(machine), float(getattr(self, "epsilon", 0.0))
         a, intercept, w = np.zeros((n, m)), np.empty((m, g)), np.empty((N_ARRAYS, n))
-        lin = quad = primal = 0.0
+        values = np.zeros(3)
         for k in range(m):
             w[DIAGONAL], w[P], w[LO], w[HI] = diagonal, machine.y[order, k], lo[order, k], hi[order, k]
             w[A] = 0.0 if a0 is None else a0[order, k]
-            values = solve_output(gram, source, w, starts, epsilon, intercept[k], tol)
+            values += solve_output(gram, source, w, starts, epsilon, intercept[k], tol)
             a[order, k] = w[A]
-            lin, quad, primal = lin + values[0], quad + values[1], primal + values[2]
-        return DualSolution(a, intercept.T, lin, quad, primal)
+        return DualSolution(a, intercept.T, *values.tolist())
 
     def linearise(
         self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
@@ -230,19 +212,12 @@ class SVM(BoxLearner):
         return np.minimum(bound, 0.0), np.maximum(bound, 0.0)
 
     def loss(self, machine: Machine, f: np.ndarray) -> float:
-        """Cost of values f (n, m); see `Learner`."""
         return float(np.sum(machine.C * np.maximum(0.0, 1.0 - machine.y * f)))
 
 
 @dataclass(frozen=True)
 class SVR(BoxLearner):
-    """Epsilon-insensitive loss: primal ``1/2 |w|^2 + sum_i C_i max(0, |y_i - f_i - c| - epsilon)``.
-
-    Parameters
-    ----------
-    epsilon : float
-        Half the width of the tube without loss, not negative.
-    """
+    """Epsilon-insensitive loss: primal ``1/2 |w|^2 + sum_i C_i max(0, |y_i - f_i - c| - epsilon)``, epsilon >= 0."""
 
     epsilon: float = 0.1
     name: ClassVar[str] = "svr"
@@ -252,44 +227,38 @@ class SVR(BoxLearner):
         return -machine.C, machine.C
 
     def loss(self, machine: Machine, f: np.ndarray) -> float:
-        """Cost of values f (n, m); see `Learner`."""
         return float(np.sum(machine.C * np.maximum(0.0, np.abs(machine.y - f) - self.epsilon)))
 
 
 class Ridge(Learner):
-    """Squared loss: primal ``1/2 |w|^2 + sum_i C_i/2 (y_i - f_i - c)^2``, and so a linear system (see `Bordered`)."""
+    """Squared loss: primal ``1/2 |w|^2 + sum_i C_i/2 (y_i - f_i - c)^2``, and so a linear system (see `Bordered`).
+
+    The dual is ``y'a - sum_i a_i^2/(2 C_i) - 1/2 a'Ga`` with zero sums. Solutions are exact, so `a0` and `tol` are not
+    used. Outputs with equal costs share one factorisation.
+    """
 
     name: ClassVar[str] = "ridge"
     homogeneous: ClassVar[bool] = False
 
-    def solve(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
-    ) -> DualSolution:
-        """Maximise ``y'a - sum_i a_i^2/(2 C_i) - 1/2 a'Ga`` with zero sums; see `Learner`.
-
-        The solution is exact, so ``a0`` and ``tol`` are not used. Outputs with equal costs share one factorisation.
-        """
+    def solve(self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3) -> DualSolution:
         return self.linearise(gram, machine, a0, tol)[0]
 
     def loss(self, machine: Machine, f: np.ndarray) -> float:
-        """Cost of values f (n, m); see `Learner`."""
         return 0.5 * float(np.sum(machine.C * np.square(machine.y - f)))
 
     def linearise(
-        self, gram: np.ndarray, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
+        self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3
     ) -> tuple[DualSolution, HessianFunction]:
         """Solve and return the Hessian with respect to the kernel weights, which uses the same factorisations."""
         n, m = machine.y.shape
         a, intercept = np.zeros((n, m)), np.zeros((machine.n_groups, m))
         lin = quad = primal = 0.0
         systems: list[tuple[Bordered, np.ndarray, np.ndarray]] = []
-        _, labels = (
-            (0, np.zeros(m, int))
-            if (machine.C[:, :1] == machine.C).all()
-            else np.unique(machine.C, axis=1, return_inverse=True)
-        )
+        labels = np.zeros(m, dtype=np.intp)
+        if not (machine.C[:, :1] == machine.C).all():
+            labels = np.unique(machine.C, axis=1, return_inverse=True)[1].ravel()
         for label in range(labels.max() + 1):
-            columns = np.flatnonzero(labels.ravel() == label)
+            columns = np.flatnonzero(labels == label)
             rows = np.flatnonzero(machine.C[:, columns[0]] > 0)
             if len(rows) == 0:
                 continue
@@ -307,16 +276,16 @@ class Ridge(Learner):
             norm = 0.5 * float(np.sum(x * f))
             lin, quad = lin + float(np.sum(y * x) - 0.5 * np.sum(x**2 / cost)), quad + norm
             primal += norm + 0.5 * float(np.sum(cost * residual**2))
-        return DualSolution(a, intercept, lin, quad, primal), partial(_ridge_hessian, systems)
 
+        def hessian(images: np.ndarray) -> np.ndarray:
+            """The sum over outputs of V'PV, where P maps a change of the right-hand side to the change of a."""
+            H = np.zeros((len(images), len(images)))
+            for system, rows, columns in systems:
+                for column in columns:
+                    H += system.energy(images[:, rows, column].T)
+            return H
 
-def _ridge_hessian(systems: Sequence[tuple[Bordered, np.ndarray, np.ndarray]], images: np.ndarray) -> np.ndarray:
-    """The sum over outputs of V'PV, where P maps a change of the right-hand side to the change of a."""
-    H = np.zeros((len(images), len(images)))
-    for system, rows, columns in systems:
-        for column in columns:
-            H += system.energy(images[:, rows, column].T)
-    return H
+        return DualSolution(a, intercept, lin, quad, primal), hessian
 
 
 class Groups:
@@ -335,8 +304,7 @@ class Groups:
         out = np.zeros((self.count, V.shape[1]))
         if self._sorted:
             used = np.flatnonzero(self.sizes)
-            starts = np.cumsum(self.sizes)[used] - self.sizes[used]
-            out[used] = np.add.reduceat(V, starts, axis=0)
+            out[used] = np.add.reduceat(V, (np.cumsum(self.sizes) - self.sizes)[used], axis=0)
         elif self.count:
             np.add.at(out, self.labels, V)
         return out
@@ -389,14 +357,11 @@ class _Dense:
         self.factor = factorise(lambda: _projected(gram, root, self.basis))
 
     def solve(self, target: np.ndarray) -> np.ndarray:
-        return self.factor.solve(self._project(target))
+        return self.factor.solve(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
 
     def energy(self, target: np.ndarray) -> np.ndarray:
-        half = self.factor.half(self._project(target))
+        half = self.factor.half(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
         return half.T @ half
-
-    def _project(self, target: np.ndarray) -> np.ndarray:
-        return target - self.basis @ (self.basis.T @ target) if self.basis.size else target
 
 
 class _Structured:

@@ -34,14 +34,10 @@ class Block:
 
     Attributes
     ----------
-    operator : the Gram matrices.
-    b : (K, o) kernel weights.
-    y : (n, o) targets.
-    cost : (n, o) or (1, o).
+    b, y, cost : (K, o) kernel weights, (n, o) targets, (n, o) or (1, o).
     mask : (n, o), one where there is a label; None where there are labels everywhere.
     has_intercept : whether the mean is free.
-    factors : the L_j (T, r_j) of each coupling.
-    shared : (K, couplings) kernel weights of the shared parts.
+    factors, shared : the L_j (T, r_j) of each coupling, and the kernel weights (K, couplings) of the shared parts.
     """
 
     operator: SharedOperator
@@ -156,9 +152,7 @@ class Block:
     @cached_property
     def _density(self) -> Any:
         """(1, o) the share of rows with a label, by which eigenvalues are smaller, in single precision; 1 for all."""
-        if self.mask is None:
-            return 1.0
-        return self.arrays.cast(self._count / len(self.mask), single=True).reshape(1, -1)
+        return 1.0 if self.mask is None else self.arrays.cast(self._count / len(self.mask), single=True).reshape(1, -1)
 
     @cached_property
     def _inverses(self) -> Any:
@@ -168,7 +162,7 @@ class Block:
             return None
         arrays = self.arrays
         shared = arrays.xp.clip(self.operator.basis[1].T @ arrays.cast(self.shared, single=True), 0.0, None)
-        systems = arrays.diagonals(self.spectrum)
+        systems = self.spectrum[:, :, None] * arrays.cast(arrays.array(np.eye(T)), single=True)
         for j, factor in enumerate(self.factors):
             rough = arrays.cast(factor, single=True)
             # Tasks with shares p and q of the labels have sqrt(p q) in common, as if one's rows were among the other's.
@@ -195,14 +189,10 @@ class Block:
 
 
 class BlockSolution:
-    """A block of columns at a (n, o), in double precision.
+    """A block of columns at a (n, o), in double precision, with the images G_k a (K, n, o).
 
-    Attributes
-    ----------
-    intercept, lin, quad, primal : (o,)
-    Q : (K, o) half the quadratic forms; with couplings, theirs follow.
-    residual : (n, o) of the system that conjugate gradients solve.
-    images : (K, n, o) G_k a.
+    `intercept`, `lin`, `quad` and `primal` are (o,), Q (K, o) half the quadratic forms; with couplings, theirs follow.
+    `residual` (n, o) is that of the system that conjugate gradients solve.
     """
 
     def __init__(self, block: Block, a: Any) -> None:
@@ -222,24 +212,20 @@ class BlockSolution:
 
     def hessian(self, block: Block) -> Any:
         """Return approximate Hessians (o, K, K) in the kernel weights, from the preconditioner."""
-        arrays, rough = block.arrays, block.in_single_precision()
+        arrays, rough, total = block.arrays, block.in_single_precision(), 0.0
         parts = [block.operator.split(rough.project(arrays.cast(image, single=True))) for image in self.images]
-        turned = arrays.xp.stack([part for part, _ in parts])
-        energies = _energies(arrays, turned, block.spectrum[: turned.shape[1]])
-        if parts[0][1] is None:
-            return energies
-        return energies + _energies(arrays, arrays.xp.stack([rest for _, rest in parts]), block.spectrum[-1:])
+        turned, rest = zip(*parts, strict=True)
+        for V, spectrum in ((turned, block.spectrum[: len(turned[0])]), (rest, block.spectrum[-1:])):
+            if V[0] is not None:
+                # V_t' diag(1/spectrum_t) V_t for each column t; one eigenvalue for the rest.
+                scaled = arrays.contiguous(arrays.xp.moveaxis(arrays.xp.stack(V) / spectrum**0.5, 2, 0))
+                total = total + scaled @ arrays.xp.swapaxes(scaled, 1, 2)
+        return total
 
     @property
     def relative_gap(self) -> float:
         """Of all columns together."""
         return float((self.primal - self.lin + self.quad).sum()) / max(float(self.primal.sum()), np.finfo(float).tiny)
-
-
-def _energies(arrays: Arrays, V: Any, spectrum: Any) -> Any:
-    """V (K, n, o), spectrum (n, o) -> (o, K, K): V_t' diag(1/spectrum_t) V_t for each column t."""
-    scaled = arrays.contiguous(arrays.xp.moveaxis(V / spectrum**0.5, 2, 0))
-    return scaled @ arrays.xp.swapaxes(scaled, 1, 2)
 
 
 def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:

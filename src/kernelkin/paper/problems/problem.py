@@ -12,7 +12,7 @@ import numpy as np
 
 from ...decompositions import eigh, eigvalsh
 from ...engines.threads import Each, serially
-from ..grams.row_kernels import Features, PooledKernel
+from ..grams.row_kernels import PivotFeatures, PooledKernel
 from ..learners.machines import DualSolution, Learner, Machine
 from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
 from ..penalties.relation import Penalty, Relation
@@ -144,7 +144,7 @@ class Problem(AnyProblem):
 
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Return bounds on F(B) and on the optimum, from machines solved at B (K, J)."""
-        R = self.penalty.value(B)
+        R = self.penalty.value_and_gradient(B)[0]
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
@@ -347,7 +347,7 @@ SpectralForm = FeatureForm | GramForm
 
 
 def spectral_form(
-    pool: PooledKernel, features: Features | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
+    pool: PooledKernel, features: PivotFeatures | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
 ) -> SpectralForm:
     """The side of the features, where there are few, or that of the tasks. `rows` are each task's rows of X."""
     positions = [np.searchsorted(pool.rows, kept) for kept in rows]

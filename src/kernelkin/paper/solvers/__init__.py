@@ -2,52 +2,13 @@
 
 from .alternating import Alternating
 from .descents import SimplexDescent, SpectralAlternation, SpectralDescent, StochasticApproximation
-from .driver import (
-    SOLVERS,
-    UNFINISHED,
-    Callback,
-    Certificate,
-    Iterate,
-    OneEvaluation,
-    Path,
-    Point,
-    Solution,
-    Solver,
-    Status,
-    find_solver,
-    solve,
-)
+from .driver import SOLVERS, Certificate, Iterate, OneEvaluation, Point, Solution, Solver, Status, find_solver, solve
 from .joint import Joint
 
-for _solver in (
-    Joint,
-    Alternating,
-    OneEvaluation,
-    SimplexDescent,
-    StochasticApproximation,
-    SpectralDescent,
-    SpectralAlternation,
-):
-    SOLVERS[_solver.name] = _solver
+# In this order: the first that can solve a problem is its default.
+_ALL: tuple[type[Solver], ...] = (Joint, Alternating, OneEvaluation, SimplexDescent, StochasticApproximation)
+_ALL += (SpectralDescent, SpectralAlternation)
+SOLVERS.update({solver.name: solver for solver in _ALL})
 
-__all__ = [
-    "SOLVERS",
-    "UNFINISHED",
-    "Alternating",
-    "Callback",
-    "Certificate",
-    "Iterate",
-    "Joint",
-    "OneEvaluation",
-    "Path",
-    "Point",
-    "SimplexDescent",
-    "Solution",
-    "Solver",
-    "SpectralAlternation",
-    "SpectralDescent",
-    "Status",
-    "StochasticApproximation",
-    "find_solver",
-    "solve",
-]
+__all__ = ["SOLVERS", "Alternating", "Certificate", "Iterate", "Joint", "Point", "Solution", "Solver", "Status"]
+__all__ += ["find_solver", "solve"]

@@ -36,7 +36,7 @@ def uniform(size: int) -> np.ndarray:
     return np.full(size, 1.0 / size)
 
 
-class Place:
+class SimplexPoint:
     """A gamma (K,) with its lambda (K, T), bounds on its value, and N (K,)."""
 
     def __init__(self, problem: MixedNormProblem, gamma: np.ndarray, evaluation: Evaluation) -> None:
@@ -77,7 +77,7 @@ class SimplexDescent(Solver):
         def settle(gamma: np.ndarray, shares: np.ndarray) -> Any:
             """Alternate machines and lambda at gamma until lambda is nearly optimal."""
             while True:
-                place = Place(problem, gamma, (yield Point(gamma[:, np.newaxis] / shares)))
+                place = SimplexPoint(problem, gamma, (yield Point(gamma[:, np.newaxis] / shares)))
                 enough = _SETTLED * certificate.relative_gap * abs(place.value)
                 if problem.norm.p == 2 or place.value - place.lower <= enough:
                     return place
@@ -98,7 +98,7 @@ class SimplexDescent(Solver):
             best = yield from settle(best.mirrored(_PUBLISHED), best.shares)
             steps, length = self.mirror_steps - 1, 2.0 * _PUBLISHED
 
-    def _descend(self, best: Place, settle: Any) -> Any:
+    def _descend(self, best: SimplexPoint, settle: Any) -> Any:
         """L-BFGS on multiples of gamma, until no step helps; the best place on the way."""
         place, worth = best, max(abs(best.value), _TINY)
         descent = descend(best.gamma * len(best.gamma), self.memory, bounded=True, max_trials=_TRIALS)

@@ -59,14 +59,7 @@ class OnlineState:
         self.counts = np.array([0, 0, 0, 0, n_tasks])
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """What `run_rounds` changes, in the order of its arguments."""
-        L = self.L, self.late, self.P
-        return self.held, self.own, self.late_own, self.fresh, *L, self.rest, self.counts
-
-    @property
     def rounds(self) -> int:
-        """Rounds so far."""
         return int(self.counts[0])
 
     @property
@@ -76,7 +69,6 @@ class OnlineState:
 
     @property
     def n_tasks(self) -> int:
-        """Tasks so far."""
         return int(self.counts[4])
 
     def grow(self, n_tasks: int) -> None:
@@ -146,7 +138,8 @@ class Online:
         state.grow(int(rounds.tasks.max(initial=-1)) + 1)
         done = 0
         while True:
-            done = run_rounds(*rounds, done, *settings, *state.arrays)
+            tasks = state.held, state.own, state.late_own, state.fresh
+            done = run_rounds(*rounds, done, *settings, *tasks, state.L, state.late, state.P, state.rest, state.counts)
             if done == len(rounds.tasks):
                 return
             self.refresh_relation(state)
@@ -194,17 +187,23 @@ class OnlineRun:
     def step(self, rounds: Rounds) -> None:
         """Learn from rounds, in order; their values are centred in place."""
         if self.center:
-            self._subtract_means(rounds)
-        every = 1000 if self.n_rounds is None else max(1, self.n_rounds // 100)
-        start = 0
+            from .online_loops import center_pairs
+
+            more = max(int(rounds.tasks.max(initial=-1)) + 2 - len(self.counts), 0)
+            self.sums, self.counts = np.pad(self.sums, ((0, more), (0, 0))), np.pad(self.counts, (0, more))
+            center_pairs(rounds.tasks, rounds.values, self.sums, self.counts)
+        every, state, start = 1000 if self.n_rounds is None else max(1, self.n_rounds // 100), self.state, 0
         while start < len(rounds.tasks):
-            stop = start + every - self.state.rounds % every
-            self.solver.step(self.state, Rounds(*(array[start:stop] for array in rounds)))
+            stop = start + every - state.rounds % every
+            self.solver.step(state, Rounds(*(array[start:stop] for array in rounds)))
             start = stop
-            if self.state.rounds % every == 0:
-                self.records.append((self.state.rounds, self.state.mistakes))
+            if state.rounds % every == 0:
+                self.records.append((state.rounds, state.mistakes))
                 if self.verbose:
-                    self._show()
+                    of = "" if self.n_rounds is None else f"/{self.n_rounds:,}"
+                    end, rate = "\n" if state.rounds == self.n_rounds else "\r", state.mistakes / state.rounds
+                    text = f"[kernelkin] {state.rounds:,}{of} rounds  mistakes {rate:6.2%}"
+                    print(text, end=end, file=sys.stderr, flush=True)
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -214,20 +213,6 @@ class OnlineRun:
         rounds, mistakes = np.array(records, dtype=np.int64).reshape(-1, 2).T
         recent = np.diff(mistakes, prepend=0) / np.diff(rounds, prepend=0)
         return {"round": rounds, "mistake_rate": mistakes / rounds, "recent_mistake_rate": recent}
-
-    def _subtract_means(self, rounds: Rounds) -> None:
-        from .online_loops import center_pairs
-
-        more = int(rounds.tasks.max(initial=-1)) + 2 - len(self.counts)
-        if more > 0:
-            self.sums, self.counts = np.pad(self.sums, ((0, more), (0, 0))), np.pad(self.counts, (0, more))
-        center_pairs(rounds.tasks, rounds.values, self.sums, self.counts)
-
-    def _show(self) -> None:
-        rounds, rate = self.state.rounds, self.state.mistakes / self.state.rounds
-        of = "" if self.n_rounds is None else f"/{self.n_rounds:,}"
-        end = "\n" if rounds == self.n_rounds else "\r"
-        print(f"[kernelkin] {rounds:,}{of} rounds  mistakes {rate:6.2%}", end=end, file=sys.stderr, flush=True)
 
 
 class PairSource:
@@ -248,7 +233,12 @@ class PairSource:
         self.cost = np.concatenate(costs)
         self.ends, self.last = np.cumsum(self.cost), np.cumsum(self.sizes) - 1
         parts = zip(data.y, costs, strict=True)
-        self.targets = np.concatenate([_class_codes(y) if classes else _standard(y, cost) for y, cost in parts])
+        self.targets = np.concatenate(
+            [
+                np.unique(y, return_inverse=True)[1].astype(np.float64) if classes else _standard(y, cost)
+                for y, cost in parts
+            ]
+        )
         # Tasks on the same rows share one scaling.
         self.one_scaling = data.form == "wide"
         self.scalings: Any = None
@@ -301,10 +291,6 @@ class PairSource:
             own = np.flatnonzero(tasks == t)
             out[:, own] = self.scalings[t].apply_pairs(z[:, own], i[own] - first[t], j[own] - first[t])
         return out
-
-
-def _class_codes(y: np.ndarray) -> np.ndarray:
-    return np.unique(y, return_inverse=True)[1].astype(np.float64)
 
 
 def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -431,7 +417,7 @@ class Reservoirs:
 
 
 class Codes:
-    """Labels as numbers, in the order in which they are first seen."""
+    """Labels as numbers, in the order in which they are first seen; `labels` is in the order of the numbers."""
 
     def __init__(self, labels: Sequence[Any] = ()) -> None:
         self.index = {label: code for code, label in enumerate(labels)}
@@ -445,7 +431,6 @@ class Codes:
 
     @property
     def labels(self) -> np.ndarray:
-        """The labels in the order of their codes."""
         return np.array(list(self.index))
 
 

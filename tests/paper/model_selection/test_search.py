@@ -313,3 +313,13 @@ def test_the_order_of_coupled_and_other_candidates_does_not_matter():
         search = MKMTRLRegressorCV(grid={"couplings": couplings}, cv=2, random_state=0).fit(X, y, tasks=tasks)
         scores.append(dict(zip(couplings, search.cv_results_["mean_test_score"], strict=True)))
     assert scores[0] == pytest.approx(scores[1], abs=1e-12)
+
+
+def test_a_number_for_mu_and_the_scale_of_the_targets_are_two_candidates():
+    X, y, tasks = long_data()
+    grid = {"mu": ["scale", 1.0, 1e4]}
+    search = MultiTaskCV(MKMTRLRegressor(KERNELS), grid, cv=2, random_state=0).fit(X, 100 * y, tasks=tasks)
+    scores = search.cv_results_["mean_test_score"]
+    given = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": ["scale"]}, cv=2, random_state=0).fit(X, 100 * y, tasks=tasks)
+    assert scores[0] == pytest.approx(given.best_score_, abs=1e-3)
+    assert abs(scores[1] - scores[0]) > 0.01

@@ -70,6 +70,20 @@ def test_folds_depend_neither_on_the_order_of_rows_nor_on_names_nor_on_units(cha
     assert np.abs(other - expected).max() > 1e-3
 
 
+def test_folds_of_wide_data_with_missing_labels_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(30, 2))
+    wide = np.column_stack([rows[:, 0], rows[:, 0] + rows[:, 1]]) + 0.3 * rng.normal(size=(30, 2))
+    wide[:6, 0], wide[6:9, 1] = np.nan, np.nan
+    order = rng.permutation(30)
+    first, second, other = (
+        KinRegressor(random_state=seed).fit(rows[kept], wide[kept]).predict(rows)
+        for seed, kept in ((0, np.arange(30)), (0, order), (1, order))
+    )
+    np.testing.assert_allclose(second, first, rtol=1e-5)
+    assert np.abs(other - first).max() > 1e-4
+
+
 def test_a_row_of_weight_three_is_three_copies_of_it():
     weight = 1.0 + np.arange(N) % 3
     rows = np.repeat(np.arange(N), weight.astype(int))

@@ -150,7 +150,7 @@ class Recipe:
     def _estimator(self, schema: TableSchema) -> Any:
         estimator = self.estimator_class()()
         wanted = {
-            "kernels": read_kernels(self.arguments.kernels, schema.positions),
+            "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
             "couplings": self.arguments.couplings,
             "task_features": None if self.task_features is None else by_task(self.task_features, schema),
             "n_jobs": self.arguments.jobs,

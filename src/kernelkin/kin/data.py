@@ -317,8 +317,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     if count < 2:
         return folds
     # Tasks are numbered in the order of rows, independent of their names.
-    _, begins, at = np.unique(labelled.codes, return_index=True, return_inverse=True)
-    codes = np.argsort(np.argsort(begins))[at]
+    codes = _in_order(labelled.codes)
     every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
     if by_groups and len(first) > 1:
         return (rng.permutation(len(first)) % count)[codes]
@@ -328,8 +327,8 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     shared = data.form == "wide" and data.n_tasks > 1 and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
-        of_row = rng.permutation(np.arange(len(data.X)) % count)
-        return of_row[labelled.rows]
+        rows = _in_order(labelled.rows)
+        return (rng.permutation(rows.max() + 1) % count)[rows]
     order = every[np.lexsort((kinds[every], codes[every]))]
     starts = np.searchsorted(codes[order], np.arange(len(first)))
     place = np.arange(N) - starts[codes[order]]
@@ -338,6 +337,12 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
         # All rows are in one fold, by chance, because tasks have one row each: nothing would be left for training.
         folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
+
+
+def _in_order(labels: np.ndarray) -> np.ndarray:
+    """Return labels (N,) numbered in the order of their first occurrence."""
+    _, begins, at = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(begins))[at]
 
 
 def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:

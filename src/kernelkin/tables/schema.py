@@ -28,26 +28,16 @@ class TableSchema:
 
     Parameters
     ----------
-    columns : tuple of Column
-        The columns that became features, in the order of the features.
-    task : str or None
-        The column with the task of each row; None if every target is a task.
-    target_names : tuple of str
-        The columns to predict.
-    whole_tasks : bool
-        Whether task labels are whole numbers rather than text.
-    regression : bool
-        Whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
-    target_means, target_scales : tuple of float
-        Mean and standard deviation of the targets.
-    n_rows : int
-        Number of training rows.
-    left_out : dict
-        Columns that are not features, each with the reason.
-    decimal : {".", ","}
-        Decimal separator of numbers that are text.
-    target_units : tuple of str
-        The units that may follow the numbers in the target cells, such as "EUR"; empty if there are none.
+    columns : the columns that became features, in the order of the features.
+    task : the column with the task of each row; None if every target is a task.
+    target_names : the columns to predict.
+    whole_tasks : whether task labels are whole numbers rather than text.
+    regression : whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
+    target_means, target_scales : mean and standard deviation of the targets.
+    n_rows : number of training rows.
+    left_out : columns that are not features, each with the reason.
+    decimal : decimal separator of numbers that are text.
+    target_units : the units that may follow the numbers in the target cells, such as "EUR".
 
     Examples
     --------
@@ -139,11 +129,6 @@ class TableSchema:
     def features(self) -> list[str]:
         return self.encoder.get_feature_names_out().tolist()
 
-    @property
-    def positions(self) -> dict[str, list[int]]:
-        """Column -> the positions of its features."""
-        return self.encoder.groups_
-
     def encode(self, frame: Any) -> np.ndarray:
         """Return the features (n, d) of a table.
 
@@ -213,7 +198,7 @@ class TableSchema:
         return prediction * np.array(self.target_scales) + np.array(self.target_means)
 
     def unseen(self, frame: Any) -> dict[str, list[str]]:
-        """Return the texts that were not in the training data, by column; they are encoded as none of the known texts.
+        """Return the texts that were not in the training data, by column; they are encoded as no known text.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ from ..kernels.families import is_precomputed
 from ..kernels.kernel import evaluate
 from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
-from ..mixed.units import Units, choose_units, pooled_units
+from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
 
@@ -207,7 +207,7 @@ def mixed_data(
     )
 
 
-def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> Units:
+def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:
     """Return the units of targets; if the columns of y are tasks, each task has its own."""
     if has_features:
         # Levels and spreads of tasks are to follow the features.
@@ -233,12 +233,12 @@ def check_counts(labelled: LabelledRows) -> None:
         raise ValueError('loss="poisson" needs counts, but all of y is zero')
 
 
-def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[Units, np.ndarray]:
+def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[TargetUnits, np.ndarray]:
     """Return units whose location is the log of the mean rate, and the offsets (N,) of all rows relative to it."""
     offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
     center = float(np.log(weight @ labelled.y / (weight @ np.exp(offset))))
     T = data.n_tasks
-    return Units(np.full(T, center), np.ones(T), center, 1.0), offset + center
+    return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), offset + center
 
 
 def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:

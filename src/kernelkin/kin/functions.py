@@ -18,7 +18,7 @@ from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
-from ..mixed.units import Units
+from ..mixed.units import TargetUnits
 from .data import ClassCodes, GivenKernels
 
 CERTAIN = 1e-9
@@ -112,7 +112,7 @@ class KinFunctions:
     wide: bool
     n_tasks: int
     n_further: int = 0
-    units: Units | None = None
+    units: TargetUnits | None = None
     scores: Scores | None = None
     classes: ClassCodes | None = None
     link: Link | None = None

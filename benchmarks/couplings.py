@@ -13,9 +13,9 @@ import resource
 
 import numpy as np
 
+from experiments.data_sets import load_landmine, load_school
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
 from kernelkin.data.forms import read_training
-from kernelkin.datasets import load_landmine, load_school
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import read_couplings, width
 from kernelkin.paper.fitting import Regression

@@ -1,14 +1,13 @@
 """The order of the gallery: from what to see first to what is for the curious."""
 
 ORDER = (
-    "shops",
+    "countries",
     "messy_table",
     "drug_response",
     "molecules",
     "command_line",
     "all_models",
     "digits",
-    "image_classes",
     "groups",
     "unseen_tasks",
     "cross_validation",

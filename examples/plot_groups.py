@@ -2,7 +2,7 @@
 Finding groups of tasks
 =======================
 
-Twenty-four tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and the model is not
+Twelve tasks of 80 rows come in three groups. Tasks of a group need the same kernels, and the model is not
 given the groups. ``min_rank=3`` sets a lower bound of three on the effective rank of the relationship, and
 the groups are found in the kernel weights.
 """
@@ -16,7 +16,7 @@ from kernelkin.datasets import make_related_tasks
 from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
 
 data = make_related_tasks(
-    24, 3, 9, n_samples=80, test_size=200, n_features_per_kernel=1, regression=False, noise=0.05, random_state=0
+    12, 3, 9, n_samples=80, test_size=200, n_features_per_kernel=1, regression=False, noise=0.05, random_state=0
 )
 print(data.data.shape[0], "rows; the groups, which the model does not see:", data.groups)
 
@@ -25,7 +25,7 @@ print(data.data.shape[0], "rows; the groups, which the model does not see:", dat
 # other). The strength ``mu`` is chosen by cross-validation.
 
 models = {}
-for rank in (1, 3, 24):
+for rank in (1, 3, 12):
     search = MKMTRLClassifierCV(
         data.kernels, grid={"mu": [0.3, 1, 3]}, shrinkage=0.05, min_rank=rank, cv=3, random_state=0
     ).fit(data.data, data.target, tasks=data.tasks)
@@ -35,7 +35,7 @@ for rank in (1, 3, 24):
     print(f"min_rank {rank:2d}: test accuracy {score:.3f}, effective rank of the weights {rank_found:.2f}")
 
 # %%
-# Three directions are enough: with 24, test accuracy is the same within its standard error (0.005), and with one it is
+# Three directions are enough: with 12, test accuracy is the same within its standard error (0.005), and with one it is
 # lower. The groups are in the kernel weights: tasks of a group put theirs on the same kernels.
 
 weights = models[3].kernel_weights_

@@ -18,6 +18,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import LeaveOneGroupOut
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
+from kernelkin.plots import PartSharesDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 y = ((y - y.mean()) / y.std()).to_numpy()
@@ -64,9 +65,16 @@ plt.show()
 print(f"never seen {np.mean(list(held.values())):.3f}, on its own {np.mean(list(own.values())):.3f}")
 
 # %%
-# Predicting a task that was never named: an error by default, the common part on request.
+# How much of the variance of each age's function is common to all ages? A share is negative where one part takes back
+# some of the other.
 
 model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common").fit(X, y, tasks=tasks)
+PartSharesDisplay.from_estimator(model)
+plt.show()
+
+# %%
+# Predicting a task that was never named: an error by default, the common part on request.
+
 try:
     model.predict(X[:2], tasks=["age 9", "age 9"])
 except ValueError as error:

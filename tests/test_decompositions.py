@@ -39,19 +39,19 @@ def test_results_are_those_of_the_fast_routines(fast_routines_fail):
     np.testing.assert_allclose(decompositions.pseudo_inverse(A), scipy.linalg.pinv(A), atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(5, 40), (40, 5), (6, 6)])
-def test_singular_values_by_a_gram_matrix(shape):
-    A = np.random.default_rng(1).exponential(size=shape)
-    for scale in (1e-200, 1.0, 1e200):
-        U, s, Vt = decompositions.gram_svd(scale * A)
-        np.testing.assert_allclose(s, scale * np.linalg.svd(A, compute_uv=False), atol=1e-8 * s[0])
-        np.testing.assert_allclose((U * (s / scale)) @ Vt, A, rtol=1e-12)
-    # Of low rank: the values below rounding are of no use, but the product is still the matrix.
-    low = np.outer(A[:, 0], A[0])
-    U, s, Vt = decompositions.gram_svd(low)
-    np.testing.assert_allclose((U * s) @ Vt, low, rtol=1e-12)
-    assert (s > 0).all() and (s[1:] < 1e-6 * s[0]).all()
-    assert [part.shape for part in decompositions.gram_svd(np.zeros(shape))] == [(shape[0], 0), (0,), (0, shape[1])]
+def test_singular_values_by_a_gram_matrix():
+    for shape in [(5, 40), (40, 5), (6, 6)]:
+        A = np.random.default_rng(1).exponential(size=shape)
+        for scale in (1e-200, 1.0, 1e200):
+            U, s, Vt = decompositions.gram_svd(scale * A)
+            np.testing.assert_allclose(s, scale * np.linalg.svd(A, compute_uv=False), atol=1e-8 * s[0])
+            np.testing.assert_allclose((U * (s / scale)) @ Vt, A, rtol=1e-12)
+        # Of low rank: the values below rounding are of no use, but the product is still the matrix.
+        low = np.outer(A[:, 0], A[0])
+        U, s, Vt = decompositions.gram_svd(low)
+        np.testing.assert_allclose((U * s) @ Vt, low, rtol=1e-12)
+        assert (s > 0).all() and (s[1:] < 1e-6 * s[0]).all()
+        assert [part.shape for part in decompositions.gram_svd(np.zeros(shape))] == [(shape[0], 0), (0,), (0, shape[1])]
 
 
 def test_factors_inverses_and_solutions_are_made_from_eigenvalues_where_routines_fail(fast_routines_fail, monkeypatch):
@@ -113,10 +113,10 @@ def test_where_both_routines_fail_once_the_matrix_is_moved_by_its_rounding(monke
     assert np.array_equal(calls[1], calls[1].T) and not np.array_equal(calls[1], S)
 
 
-@pytest.mark.parametrize("name", ["svd", "eigh"])
-def test_entries_that_are_not_finite_are_refused_by_name(name):
-    with pytest.raises(ValueError, match="a matrix to decompose has entries that are not finite"):
-        getattr(decompositions, name)(np.full((2, 2), np.nan))
+def test_entries_that_are_not_finite_are_refused_by_name():
+    for name in ["svd", "eigh"]:
+        with pytest.raises(ValueError, match="a matrix to decompose has entries that are not finite"):
+            getattr(decompositions, name)(np.full((2, 2), np.nan))
 
 
 def test_singular_systems_have_least_squares_solutions():

@@ -33,17 +33,10 @@ inlined_helper = njit(**_HELPER, inline="always")
 
 
 def compiled(signature: str, purpose: str, seconds: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function for one signature, at its first call.
+    """Compile a function for one signature in numba's notation, at its first call.
 
-    Parameters
-    ----------
-    signature : str
-        Argument types in numba's notation, such as ``"(float64[:, ::1], int64[::1], float64)"``. Arguments of other
-        types raise an error, because a second compilation would take as long as the first.
-    purpose : str
-        Purpose of the code, such as "the SVM solver", for a message printed once before compilation.
-    seconds : int
-        Approximate compilation time, for the same message.
+    Arguments of other types raise an error, because a second compilation would take as long as the first. `purpose`,
+    such as "the SVM solver", and approximate `seconds` are for a message printed once before compilation.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -201,7 +201,7 @@ class MultiTaskEstimator(ShownEstimator):
             new_tasks=getattr(self.functions_, "new_tasks", None),
             groupings=getattr(self, "groupings_", ()),
         )
-        return queries if device_of(X) is None else replace(queries, device=device_of(X))
+        return queries._replace(device=device_of(X))
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the positions of tasks that share parts of their functions with other tasks."""

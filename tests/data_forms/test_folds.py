@@ -84,11 +84,13 @@ def test_splits_that_lose_a_class_are_refused():
         make_folds(data, [(rest, positive), (positive, rest)], classification=True)
 
 
-@pytest.mark.parametrize("tasks", [None, [0] * 4 + [1] * 4])
-def test_one_class_for_each_row_says_so(tasks):
-    data = read(np.arange(8.0)[:, None], np.arange(8), tasks)
-    with pytest.raises(ValueError, match=r"no rows to hold out: every class of every task has one row.* a regressor"):
-        make_folds(data, 5, classification=True)
+def test_one_class_for_each_row_says_so():
+    for tasks in [None, [0] * 4 + [1] * 4]:
+        data = read(np.arange(8.0)[:, None], np.arange(8), tasks)
+        with pytest.raises(
+            ValueError, match=r"no rows to hold out: every class of every task has one row.* a regressor"
+        ):
+            make_folds(data, 5, classification=True)
 
 
 def test_one_row_for_each_task_says_so():
@@ -100,19 +102,19 @@ def test_one_row_for_each_task_says_so():
 TASKS = np.random.default_rng(0).permutation(np.repeat(["a", "b", "c", "d"], [12, 7, 3, 1]))
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_task_folds_have_training_rows_of_every_task(shuffle):
-    splits = list(TaskKFold(5, shuffle=shuffle, random_state=0).split(np.zeros((23, 1)), groups=TASKS))
-    assert len(splits) == 5 == TaskKFold().get_n_splits()
-    for train, test in splits:
-        assert set(TASKS[train]) == set("abcd") and not set(train) & set(test)
-        np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(23))
-    held = np.concatenate([test for _, test in splits])
-    np.testing.assert_array_equal(np.sort(held), np.flatnonzero(TASKS != "d"))  # d has one row
-    for task in "abc":
-        counts = [(TASKS[test] == task).sum() for _, test in splits]
-        assert max(counts) - min(counts) <= 1
-    assert min(len(test) for _, test in splits) >= 3
+def test_task_folds_have_training_rows_of_every_task():
+    for shuffle in [False, True]:
+        splits = list(TaskKFold(5, shuffle=shuffle, random_state=0).split(np.zeros((23, 1)), groups=TASKS))
+        assert len(splits) == 5 == TaskKFold().get_n_splits()
+        for train, test in splits:
+            assert set(TASKS[train]) == set("abcd") and not set(train) & set(test)
+            np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(23))
+        held = np.concatenate([test for _, test in splits])
+        np.testing.assert_array_equal(np.sort(held), np.flatnonzero(TASKS != "d"))  # d has one row
+        for task in "abc":
+            counts = [(TASKS[test] == task).sum() for _, test in splits]
+            assert max(counts) - min(counts) <= 1
+        assert min(len(test) for _, test in splits) >= 3
 
 
 def test_task_folds_are_seeded_and_stratified_where_that_is_asked_for():

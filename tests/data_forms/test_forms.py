@@ -30,9 +30,8 @@ def assert_long(data):
 # Forms
 
 
-@pytest.mark.parametrize(
-    ("tasks", "labels"),
-    [
+def test_task_labels_of_any_kind():
+    for tasks, labels in [
         (TASKS, [10, 20, 30]),
         (TASKS.tolist(), [10, 20, 30]),
         (TASKS.astype(float), [10, 20, 30]),
@@ -40,21 +39,19 @@ def assert_long(data):
         (np.char.add("t", TASKS.astype(str)).astype(object), ["t10", "t20", "t30"]),
         (pd.Categorical(TASKS, categories=[30, 20, 10, 5]), [10, 20, 30]),
         (pd.Series(TASKS).astype(str).astype("string"), ["10", "20", "30"]),
-    ],
-)
-def test_task_labels_of_any_kind(tasks, labels):
-    data = read(tasks=tasks)
-    assert_long(data)
-    assert data.labels.tolist() == labels
+    ]:
+        data = read(tasks=tasks)
+        assert_long(data)
+        assert data.labels.tolist() == labels
 
 
-@pytest.mark.parametrize("position", [0, -1])
-def test_task_column_of_an_array(position):
-    where = position % 4
-    data = read(np.insert(X, where, TASKS, axis=1), task_column=position)
-    assert_long(data)
-    assert data.labels.tolist() == [10, 20, 30]
-    assert data.feature_names is None
+def test_task_column_of_an_array():
+    for position in [0, -1]:
+        where = position % 4
+        data = read(np.insert(X, where, TASKS, axis=1), task_column=position)
+        assert_long(data)
+        assert data.labels.tolist() == [10, 20, 30]
+        assert data.feature_names is None
 
 
 def test_task_column_of_an_array_of_objects():
@@ -65,15 +62,15 @@ def test_task_column_of_an_array_of_objects():
     assert data.labels.tolist() == ["t10", "t20", "t30"]
 
 
-@pytest.mark.parametrize("column", ["task", -3])
-def test_task_column_of_a_frame(column):
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    frame.insert(1, "task", pd.Categorical(TASKS.astype(str)))
-    data = read(frame, task_column=column)
-    assert_long(data)
-    assert data.labels.tolist() == ["10", "20", "30"]
-    assert data.feature_names == ("a", "b", "c")
-    assert list(frame.columns) == ["a", "task", "b", "c"]
+def test_task_column_of_a_frame():
+    for column in ["task", -3]:
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])
+        frame.insert(1, "task", pd.Categorical(TASKS.astype(str)))
+        data = read(frame, task_column=column)
+        assert_long(data)
+        assert data.labels.tolist() == ["10", "20", "30"]
+        assert data.feature_names == ("a", "b", "c")
+        assert list(frame.columns) == ["a", "task", "b", "c"]
 
 
 def test_a_column_called_by_a_number_is_found_by_name_first():
@@ -102,21 +99,18 @@ def test_every_column_of_wide_targets_is_a_task_of_its_labelled_rows():
 MISSING_FIRST = [None, *["u"] * 5, *["v"] * 6]
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
+def test_wide_classes_with_missing_labels():
+    for y in [
         np.array([MISSING_FIRST, MISSING_FIRST], dtype=object).T,
         pd.DataFrame({"p": MISSING_FIRST, "q": MISSING_FIRST}),
         pd.DataFrame({"p": pd.Categorical(MISSING_FIRST), "q": MISSING_FIRST}),
-    ],
-)
-def test_wide_classes_with_missing_labels(y):
-    data = read(y=y, classification=True)
-    assert data.labels.tolist() == (["p", "q"] if isinstance(y, pd.DataFrame) else [0, 1])
-    for rows, labels in zip(data.rows, data.y, strict=True):
-        np.testing.assert_array_equal(rows, np.arange(1, N))
-        assert labels.tolist() == MISSING_FIRST[1:]
-        assert labels.dtype.kind == "U"
+    ]:
+        data = read(y=y, classification=True)
+        assert data.labels.tolist() == (["p", "q"] if isinstance(y, pd.DataFrame) else [0, 1])
+        for rows, labels in zip(data.rows, data.y, strict=True):
+            np.testing.assert_array_equal(rows, np.arange(1, N))
+            assert labels.tolist() == MISSING_FIRST[1:]
+            assert labels.dtype.kind == "U"
 
 
 @pytest.mark.parametrize("classification", [False, True])
@@ -220,22 +214,19 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("form", SAME)
-def test_the_same_data_in_another_form(form):
-    arguments = {"X": X, "y": Y, "tasks": TASKS, **SAME[form]}
-    assert_same(read(**arguments), read(tasks=TASKS))
+def test_the_same_data_in_another_form():
+    for form in SAME:
+        arguments = {"X": X, "y": Y, "tasks": TASKS, **SAME[form]}
+        assert_same(read(**arguments), read(tasks=TASKS))
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
+def test_classes_in_another_form():
+    for y in [
         pd.Categorical(CLASSES),
         pd.Series(CLASSES, dtype="string"),
         CLASSES.tolist(),
-    ],
-)
-def test_classes_in_another_form(y):
-    assert_same(read(y=y, classification=True), read(y=CLASSES, classification=True))
+    ]:
+        assert_same(read(y=y, classification=True), read(y=CLASSES, classification=True))
 
 
 def test_truths_and_fractions_count_as_numbers():
@@ -265,18 +256,19 @@ def test_a_piece_of_a_stream_may_have_tasks_of_one_row_but_no_other_columns():
         reader.read_rows(X[:, :2], Y, TASKS, reset=False)
 
 
-@pytest.mark.parametrize(
-    ("known", "given", "types"),
-    [([308, 309], "308", ("str", "int")), (["308", "309"], 308, ("int", "str")), ([0.5, 1.5], "0.5", ("str", "float"))],
-)
-def test_tasks_of_another_type_are_told(known, given, types):
-    with pytest.raises(ValueError, match=rf"types differ: \S+ is of type {types[0]}, .* type {types[1]}$"):
-        encode_tasks(np.array([given]), np.array(known))
-    with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
-        encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
-    # A model that predicts new tasks would do so for all rows, without a word.
-    with pytest.warns(UserWarning, match=rf"predicted as new tasks\. The types differ: \S+ is of type {types[0]}"):
-        assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
+def test_tasks_of_another_type_are_told():
+    for known, given, types in [
+        ([308, 309], "308", ("str", "int")),
+        (["308", "309"], 308, ("int", "str")),
+        ([0.5, 1.5], "0.5", ("str", "float")),
+    ]:
+        with pytest.raises(ValueError, match=rf"types differ: \S+ is of type {types[0]}, .* type {types[1]}$"):
+            encode_tasks(np.array([given]), np.array(known))
+        with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
+            encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
+        # A model that predicts new tasks would do so for all rows, without a word.
+        with pytest.warns(UserWarning, match=rf"predicted as new tasks\. The types differ: \S+ is of type {types[0]}"):
+            assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
 
 
 def test_fit_without_targets_does_not_name_a_class_of_the_inside():

@@ -16,23 +16,19 @@ def read(X=X, tasks=None, **options):
     return read_training(X, Y, tasks, classification=False, **options)
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
+def test_columns_are_groupings():
+    for given, name in [
         ({"tasks": TABLE}, "class"),
         ({"tasks": TABLE.to_dict("list")}, "class"),
         ({"tasks": TABLE.to_numpy()}, 1),
         ({"X": pd.DataFrame(X).set_axis(list("abc"), axis=1).join(TABLE), "task_column": ["school", "class"]}, "class"),
         ({"X": np.column_stack([X, TASKS, np.tile([7, 8, 9], 4)]), "task_column": [-2, -1]}, 4),
-    ],
-    ids=["frame", "dict", "array", "columns", "positions"],
-)
-def test_columns_are_groupings(given, name):
-    data = read(**given)
-    assert (data.form, data.labels.tolist(), data.X.shape) == ("long", [10, 20, 30], (N, 3))
-    (grouping,) = data.groupings
-    assert grouping.name == name and grouping.labels.tolist() in (["u", "v", "w"], [7, 8, 9])
-    np.testing.assert_array_equal(grouping.codes, np.tile([0, 1, 2], 4))
+    ]:
+        data = read(**given)
+        assert (data.form, data.labels.tolist(), data.X.shape) == ("long", [10, 20, 30], (N, 3))
+        (grouping,) = data.groupings
+        assert grouping.name == name and grouping.labels.tolist() in (["u", "v", "w"], [7, 8, 9])
+        np.testing.assert_array_equal(grouping.codes, np.tile([0, 1, 2], 4))
 
 
 def test_one_column_is_no_further_grouping():

@@ -190,16 +190,16 @@ def assert_refused(message, function, *arguments, **options):
     assert re.match(message, str(caught.value)), str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_bad_rows_to_learn_from_are_refused(kind):
-    value, message = ROWS[kind]
-    assert_refused(message, read, value)
+def test_bad_rows_to_learn_from_are_refused():
+    for kind in ROWS:
+        value, message = ROWS[kind]
+        assert_refused(message, read, value)
 
 
-@pytest.mark.parametrize("kind", ["NaN", "text inside", "sparse", "too large", "dates"])
-def test_bad_rows_to_predict_are_refused(kind):
-    value, message = ROWS[kind]
-    assert_refused(message, query, fitted(), value)
+def test_bad_rows_to_predict_are_refused():
+    for kind in ["NaN", "text inside", "sparse", "too large", "dates"]:
+        value, message = ROWS[kind]
+        assert_refused(message, query, fitted(), value)
 
 
 def test_a_column_of_text_in_a_table_to_predict_is_refused_by_name():
@@ -207,40 +207,40 @@ def test_a_column_of_text_in_a_table_to_predict_is_refused_by_name():
     assert_refused(message, query, fitted(frame()), value)
 
 
-@pytest.mark.parametrize("kind", REGRESSION)
-def test_bad_targets_are_refused(kind):
-    value, message = REGRESSION[kind]
-    assert_refused(message, read, y=value)
+def test_bad_targets_are_refused():
+    for kind in REGRESSION:
+        value, message = REGRESSION[kind]
+        assert_refused(message, read, y=value)
 
 
-@pytest.mark.parametrize("kind", CLASSIFICATION)
-def test_bad_classes_are_refused(kind):
-    value, message = CLASSIFICATION[kind]
-    assert_refused(message, read, y=value, classification=True)
+def test_bad_classes_are_refused():
+    for kind in CLASSIFICATION:
+        value, message = CLASSIFICATION[kind]
+        assert_refused(message, read, y=value, classification=True)
 
 
-@pytest.mark.parametrize("kind", LABELS)
-def test_bad_task_labels_are_refused(kind):
-    value, message = LABELS[kind]
-    assert_refused(message, read, tasks=value)
+def test_bad_task_labels_are_refused():
+    for kind in LABELS:
+        value, message = LABELS[kind]
+        assert_refused(message, read, tasks=value)
 
 
-@pytest.mark.parametrize("kind", WEIGHTS)
-def test_bad_weights_are_refused(kind):
-    value, message = WEIGHTS[kind]
-    assert_refused(message, read, tasks=TASKS, sample_weight=value)
+def test_bad_weights_are_refused():
+    for kind in WEIGHTS:
+        value, message = WEIGHTS[kind]
+        assert_refused(message, read, tasks=TASKS, sample_weight=value)
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
-def test_bad_task_columns_are_refused(kind):
-    arguments, message = COLUMNS[kind]
-    assert_refused(message, read, **arguments)
+def test_bad_task_columns_are_refused():
+    for kind in COLUMNS:
+        arguments, message = COLUMNS[kind]
+        assert_refused(message, read, **arguments)
 
 
-@pytest.mark.parametrize("kind", PRECOMPUTED)
-def test_bad_precomputed_grams_are_refused(kind):
-    value, message = PRECOMPUTED[kind]
-    assert_refused(message, read, value, precomputed=True)
+def test_bad_precomputed_grams_are_refused():
+    for kind in PRECOMPUTED:
+        value, message = PRECOMPUTED[kind]
+        assert_refused(message, read, value, precomputed=True)
 
 
 def test_wide_targets_beside_tasks_are_refused():
@@ -268,11 +268,11 @@ def test_a_hundred_thousand_tasks_of_one_row_are_refused_by_the_first():
     assert_refused(r"task 0 has one sample only .{,250}$", read, np.ones((n, 2)), np.zeros(n), np.arange(n))
 
 
-@pytest.mark.parametrize(("taken", "named"), [(0, 2), (2, 1), (-3, 2)])
-def test_columns_are_counted_with_that_of_the_tasks(taken, named):
-    with_tasks = np.insert(X[:, :2].astype(object), taken % 3, TASKS, axis=1)
-    with_tasks[4, named] = "tall"
-    assert_refused(rf"X, column {named}: {TEXT}", read, with_tasks, task_column=taken)
+def test_columns_are_counted_with_that_of_the_tasks():
+    for taken, named in [(0, 2), (2, 1), (-3, 2)]:
+        with_tasks = np.insert(X[:, :2].astype(object), taken % 3, TASKS, axis=1)
+        with_tasks[4, named] = "tall"
+        assert_refused(rf"X, column {named}: {TEXT}", read, with_tasks, task_column=taken)
 
 
 QUERIES = {
@@ -292,10 +292,10 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("kind", QUERIES)
-def test_bad_queries_are_refused(kind):
-    arguments, message = QUERIES[kind]
-    assert_refused(message, query, fitted(tasks=TASKS), **arguments)
+def test_bad_queries_are_refused():
+    for kind in QUERIES:
+        arguments, message = QUERIES[kind]
+        assert_refused(message, query, fitted(tasks=TASKS), **arguments)
 
 
 def test_tasks_for_a_model_of_one_task_are_refused():

@@ -44,16 +44,16 @@ def mean_errors(bunch, penalty, error):
     return np.reshape(errors, (-1, 3)).mean(axis=0)
 
 
-@pytest.mark.parametrize("regression", [True, False])
-def test_long_form(regression):
-    bunch = make_related_tasks(5, 2, 4, n_samples=7, test_size=3, regression=regression, random_state=0)
-    assert bunch.data.shape == (35, 8) and bunch.data_test.shape == (15, 8)
-    assert bunch.target.shape == bunch.tasks.shape == (35,)
-    assert bunch.target_test.shape == bunch.tasks_test.shape == (15,)
-    assert np.unique(bunch.tasks).tolist() == ["task00", "task01", "task02", "task03", "task04"]
-    assert np.unique(bunch.tasks_test, return_counts=True)[1].tolist() == [3] * 5
-    assert len(bunch.feature_names) == 8 and bunch.DESCR
-    assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
+def test_long_form():
+    for regression in [True, False]:
+        bunch = make_related_tasks(5, 2, 4, n_samples=7, test_size=3, regression=regression, random_state=0)
+        assert bunch.data.shape == (35, 8) and bunch.data_test.shape == (15, 8)
+        assert bunch.target.shape == bunch.tasks.shape == (35,)
+        assert bunch.target_test.shape == bunch.tasks_test.shape == (15,)
+        assert np.unique(bunch.tasks).tolist() == ["task00", "task01", "task02", "task03", "task04"]
+        assert np.unique(bunch.tasks_test, return_counts=True)[1].tolist() == [3] * 5
+        assert len(bunch.feature_names) == 8 and bunch.DESCR
+        assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
 
 
 def test_no_held_out_rows_by_default():
@@ -147,16 +147,13 @@ def test_seed_repeats_the_draw():
     assert not np.array_equal(first.target, other.target)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_impossible_arguments_are_refused():
+    for arguments, message in [
         ({"n_groups": 7}, "n_kernels=6"),
         ({"n_relevant": 7}, "n_relevant=7 is more than"),
         ({"n_samples": 0}, "must be positive"),
         ({"noise": 0.5, "regression": False}, "below 0.5"),
         ({"similarity": 1.1}, "between 0 and 1"),
-    ],
-)
-def test_impossible_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make_related_tasks(**arguments)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make_related_tasks(**arguments)

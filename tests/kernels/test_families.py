@@ -188,9 +188,8 @@ def test_tanimoto_of_any_numbers_is_positive_semi_definite():
     assert gram.min() < 0 and np.linalg.eigvalsh(gram)[0] > -1e-12
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
+def test_refusals_of_a_family():
+    for build, message in [
         (lambda: gaussian_kernels([1.0, 0.0]), "positive and finite, got 0.0"),
         (lambda: gaussian_kernels(np.nan), "positive and finite, got nan"),
         (lambda: gaussian_kernels(relative=False), "relative=False needs bandwidths"),
@@ -206,11 +205,9 @@ def test_tanimoto_of_any_numbers_is_positive_semi_definite():
         (lambda: view_kernels({"v": 0}, linear_kernels(columns=1)), r"'linear\[1\]' already has columns"),
         (lambda: resolve_kernels([]), "empty list"),
         (lambda: resolve_kernels("gauss"), "unknown kernel 'gauss'; known names: .*'laplacian'"),
-    ],
-)
-def test_refusals_of_a_family(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
+    ]:
+        with pytest.raises(ValueError, match=message):
+            build()
 
 
 def test_what_is_no_kernel_is_refused():

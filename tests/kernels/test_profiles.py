@@ -24,12 +24,12 @@ def test_equals_the_plain_formula_on_a_whole_table():
     np.testing.assert_allclose(profile_kernel(table), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3, 0.8])
-def test_is_positive_semi_definite_with_unit_diagonal(missing):
-    kernel = profile_kernel(grouped(np.random.default_rng(1), missing=missing))
-    np.testing.assert_allclose(np.diag(kernel), 1.0)
-    assert np.linalg.eigvalsh(kernel)[0] > -1e-10
-    np.testing.assert_array_equal(kernel, kernel.T)
+def test_is_positive_semi_definite_with_unit_diagonal():
+    for missing in [0.0, 0.3, 0.8]:
+        kernel = profile_kernel(grouped(np.random.default_rng(1), missing=missing))
+        np.testing.assert_allclose(np.diag(kernel), 1.0)
+        assert np.linalg.eigvalsh(kernel)[0] > -1e-10
+        np.testing.assert_array_equal(kernel, kernel.T)
 
 
 def test_finds_groups_in_any_units():

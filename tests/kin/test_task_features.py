@@ -63,9 +63,8 @@ def test_kernels_between_tasks_are_scaled_to_unit_diagonal(form):
     np.testing.assert_allclose(stacked["drug 1"], np.eye(4), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "features, message",
-    [
+def test_faulty_features_are_named():
+    for features, message in [
         (TABLE.iloc[:3], r"task_features: 'features' has no row for task 'd'"),
         ({"shop": TABLE, "like": (LABELS[:2], np.eye(2))}, r"task_features: 'like' has no row for task 'c', 'd'"),
         (pd.concat([TABLE, TABLE.iloc[:1]]), r"task_features 'features' contains task 'a' more than once"),
@@ -75,11 +74,9 @@ def test_kernels_between_tasks_are_scaled_to_unit_diagonal(form):
         ((LABELS, SIMILAR - 2 * np.eye(4)), r"is not positive semi-definite: its smallest eigenvalue is -1.5"),
         ((LABELS, np.triu(np.ones((4, 4)))), r"task_features 'features' is not a finite symmetric matrix"),
         ({}, "task_features is an empty dict"),
-    ],
-)
-def test_faulty_features_are_named(features, message):
-    with pytest.raises(ValueError, match=message):
-        matrices(features)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            matrices(features)
 
 
 def test_new_tasks_are_predicted_from_their_features():

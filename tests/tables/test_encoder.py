@@ -28,9 +28,8 @@ def test_scikit_learn_checks():
     assert [check["check_name"] for check in found if check["status"] == "failed"] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "decimal", "number"),
-    [
+def test_numbers_in_texts():
+    for text, decimal, number in [
         ("25,397", ".", 25397),
         ("1.234.567,5", ",", 1234567.5),
         ("12,5", ",", 12.5),
@@ -39,11 +38,8 @@ def test_scikit_learn_checks():
         ("1 234", ".", 1234),
         ("12,5", ".", np.inf),
         ("n.a.", ".", np.nan),
-    ],
-)
-def test_numbers_in_texts(text, decimal, number):
-    # The second value makes the first no column of plain numbers.
-    assert_array_equal(as_numbers(np.array([text, "x"], dtype=object), decimal), [number, np.inf])
+    ]:
+        assert_array_equal(as_numbers(np.array([text, "x"], dtype=object), decimal), [number, np.inf])
 
 
 def test_numbers_with_separators_and_units_are_standardised():
@@ -62,40 +58,33 @@ def test_decimal_commas_are_read_on_request_and_named_otherwise():
     assert encoder.left_out_["x"] == "its numbers use the decimal separator ',', as in '0,00': set decimal to ','"
 
 
-@pytest.mark.parametrize(
-    ("write", "found"),
-    [
+def test_formats_of_dates():
+    for write, found in [
         ("%Y-%m-%d", "ISO"),
         ("%d.%m.%Y", "%d.%m.%Y"),
         ("%m/%d/%Y", "%m/%d/%Y"),
         ("%d %b %Y", "%d %b %Y"),
         ("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M"),
-    ],
-)
-def test_formats_of_dates(write, found):
-    texts = [moment.strftime(write) for moment in DATES]
-    assert find_format(texts) == (found, None)
-    expected = np.arange(N) + (DATES[0] - pd.Timestamp("1970-01-01")).days
-    assert_array_equal(as_days(np.array(texts, dtype=object), found), expected)
+    ]:
+        texts = [moment.strftime(write) for moment in DATES]
+        assert find_format(texts) == (found, None)
+        expected = np.arange(N) + (DATES[0] - pd.Timestamp("1970-01-01")).days
+        assert_array_equal(as_days(np.array(texts, dtype=object), found), expected)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_dates_of_all_kinds_have_the_same_features():
+    for values in [
         DATES,
         DATES.tz_localize("Europe/Berlin"),
         [moment.date() for moment in DATES],
         [moment.strftime("%Y-%m-%d") for moment in DATES],
         pa.array(DATES.date),
-    ],
-    ids=["pandas", "time zone", "date", "text", "Arrow"],
-)
-def test_dates_of_all_kinds_have_the_same_features(values):
-    features, encoder = encode(values)
-    assert encoder.columns_[0].parts == ("time", "weekday")
-    assert_allclose(features["x: time"], (np.arange(N) - np.arange(N).mean()) / np.arange(N).std(), atol=1e-8)
-    assert_array_equal(features["x: Mon"], (np.arange(N) % 7 == 0).astype(float))
-    assert_array_equal(sum(features[f"x: {day}"] for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")), 1.0)
+    ]:
+        features, encoder = encode(values)
+        assert encoder.columns_[0].parts == ("time", "weekday")
+        assert_allclose(features["x: time"], (np.arange(N) - np.arange(N).mean()) / np.arange(N).std(), atol=1e-8)
+        assert_array_equal(features["x: Mon"], (np.arange(N) % 7 == 0).astype(float))
+        assert_array_equal(sum(features[f"x: {day}"] for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")), 1.0)
 
 
 def test_parts_of_dates_are_those_that_the_rows_can_tell_apart():
@@ -134,9 +123,8 @@ def test_missing_values_are_the_mean_and_marked():
     assert encoder.groups_ == {"x": [0, 1]}
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "reason"),
-    [
+def test_columns_that_are_left_out_have_the_reason():
+    for name, values, reason in [
         ("x", [f"r{i}" for i in range(N)], "a different text in every row"),
         ("order_id", range(N), "a different whole number in every row, and its name suggests row identifiers"),
         ("x", [7] * N, "the same in every row"),
@@ -144,13 +132,11 @@ def test_missing_values_are_the_mean_and_marked():
         ("x", [[1, 2]] * N, "which are not read"),
         ("x", [*map(str, range(1, N)), "oops"], "numbers mixed with text, such as 'oops' in row 40"),
         ("x", [*DATES.strftime("%Y-%m-%d")[1:], "2023-02-30"], "dates mixed with text, such as '2023-02-30' in row 40"),
-    ],
-)
-def test_columns_that_are_left_out_have_the_reason(name, values, reason):
-    encoder = TableEncoder().fit(pd.DataFrame({name: list(values), "number": range(N)}))
-    assert [column.name for column in encoder.columns_] == ["number"]
-    assert reason in encoder.left_out_[name]
-    assert f"{name}: left out: {encoder.left_out_[name]}" in encoder.describe()
+    ]:
+        encoder = TableEncoder().fit(pd.DataFrame({name: list(values), "number": range(N)}))
+        assert [column.name for column in encoder.columns_] == ["number"]
+        assert reason in encoder.left_out_[name]
+        assert f"{name}: left out: {encoder.left_out_[name]}" in encoder.describe()
 
 
 def test_codes_with_leading_zeros_stay_text():
@@ -166,15 +152,15 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_frames_of_all_libraries_are_encoded_alike(library):
-    module = pytest.importorskip(library)
-    frame = module.table(MIXED) if library == "pyarrow" else module.DataFrame(MIXED)
-    expected = TableEncoder().fit(MIXED)
-    encoder = TableEncoder().fit(frame)
-    assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
-    assert_allclose(encoder.transform(frame), expected.transform(MIXED))
-    assert encoder.transform(frame).shape == (20, 15)
+def test_frames_of_all_libraries_are_encoded_alike():
+    for library in ["pandas", "polars", "pyarrow"]:
+        module = pytest.importorskip(library)
+        frame = module.table(MIXED) if library == "pyarrow" else module.DataFrame(MIXED)
+        expected = TableEncoder().fit(MIXED)
+        encoder = TableEncoder().fit(frame)
+        assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+        assert_allclose(encoder.transform(frame), expected.transform(MIXED))
+        assert encoder.transform(frame).shape == (20, 15)
 
 
 def test_an_array_is_a_table_of_numbers():
@@ -216,9 +202,8 @@ def test_nothing_in_the_table_is_changed():
     assert json.dumps(frame.astype(object).where(frame.notna(), None).to_dict("list"), default=str) == before
 
 
-@pytest.mark.parametrize(
-    ("values", "words", "features"),
-    [
+def test_times_of_day():
+    for values, words, features in [
         (
             ["08:30", "14:00", "23:15", "08:45"],
             "time of day written as hour:minute, as",
@@ -229,15 +214,13 @@ def test_nothing_in_the_table_is_changed():
             "date written as month/day/year, as",
             ["time", "hour sin", "hour cos"],
         ),
-    ],
-)
-def test_times_of_day(values, words, features):
-    frame = pd.DataFrame({"when": values, "x": [1.0, 2, 3, 5]})
-    encoder = TableEncoder().fit(frame)
-    assert encoder.describe().startswith(f"when: {words}")
-    assert encoder.get_feature_names_out().tolist() == [*(f"when: {feature}" for feature in features), "x"]
-    # The same cells as text, as a file is predicted.
-    np.testing.assert_allclose(encoder.transform(frame.astype({"when": str})), encoder.transform(frame))
+    ]:
+        frame = pd.DataFrame({"when": values, "x": [1.0, 2, 3, 5]})
+        encoder = TableEncoder().fit(frame)
+        assert encoder.describe().startswith(f"when: {words}")
+        assert encoder.get_feature_names_out().tolist() == [*(f"when: {feature}" for feature in features), "x"]
+        # The same cells as text, as a file is predicted.
+        np.testing.assert_allclose(encoder.transform(frame.astype({"when": str})), encoder.transform(frame))
 
 
 def test_numbers_that_floats_do_not_tell_apart_are_left_out():

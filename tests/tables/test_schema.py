@@ -26,7 +26,7 @@ def schema():
 
 def test_numbers_are_standardised_truths_are_numbers_and_text_is_one_hot(schema):
     assert schema.features == ["size", "size: missing", "open", "town=Bath", "town=York", "town: missing"]
-    assert schema.positions == {"size": [0, 1], "open": [2], "town": [3, 4, 5]}
+    assert schema.encoder.groups_ == {"size": [0, 1], "open": [2], "town": [3, 4, 5]}
     X = schema.encode(FRAME)
     assert_allclose(X[:, 0], np.array([-2, 0, 0, 2]) / np.sqrt(8 / 3))
     assert_array_equal(X[:, 1], [0, 0, 1, 0])
@@ -111,18 +111,18 @@ def test_a_column_that_is_there_twice_is_refused(schema):
         schema.encode(pd.concat([FRAME, FRAME[["size"]]], axis=1))
 
 
-@pytest.mark.parametrize("labels", [[2**53, 2**53 + 1], [2**64 - 1, 2**64 - 2], [-(2**62), 1 - 2**62]])
-def test_tasks_of_many_digits_stay_apart(labels):
+def test_tasks_of_many_digits_stay_apart():
     """A float stands for several of them."""
-    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": labels * 2, "y": [1.0, 2, 3, 5]})
-    schema = TableSchema.fit(frame, "t", "y", regression=True)
-    assert schema.tasks(frame).tolist() == [str(label) for label in labels * 2]
-    assert schema.tasks(frame.astype(str)).tolist() == schema.tasks(frame).tolist()
+    for labels in [[2**53, 2**53 + 1], [2**64 - 1, 2**64 - 2], [-(2**62), 1 - 2**62]]:
+        frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": labels * 2, "y": [1.0, 2, 3, 5]})
+        schema = TableSchema.fit(frame, "t", "y", regression=True)
+        assert schema.tasks(frame).tolist() == [str(label) for label in labels * 2]
+        assert schema.tasks(frame.astype(str)).tolist() == schema.tasks(frame).tolist()
 
 
-@pytest.mark.parametrize("label", ["1.5", "9007199254740993", "01", "1.0"])
-def test_a_text_that_is_not_an_integer_is_not_rounded_to_a_task(label):
-    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
-    schema = TableSchema.fit(frame, "t", "y", regression=True)
-    with pytest.raises(ValueError, match=re.escape(f"column 't' has '{label}' in row 3; tasks are whole numbers")):
-        schema.tasks(pd.DataFrame({"t": ["1", "2", label]}))
+def test_a_text_that_is_not_an_integer_is_not_rounded_to_a_task():
+    for label in ["1.5", "9007199254740993", "01", "1.0"]:
+        frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
+        schema = TableSchema.fit(frame, "t", "y", regression=True)
+        with pytest.raises(ValueError, match=re.escape(f"column 't' has '{label}' in row 3; tasks are whole numbers")):
+            schema.tasks(pd.DataFrame({"t": ["1", "2", label]}))

@@ -114,8 +114,7 @@ class TaskData:
         return replace(self, X=X, rows=rows, y=y, sample_weight=self.sample_weight[used])
 
 
-@dataclass(frozen=True)
-class Queries:
+class Queries(NamedTuple):
     """Rows to predict.
 
     Attributes
@@ -147,18 +146,11 @@ def read_training(
     encode: Callable[[Table], Table] | None = None,
     min_rows: int | None = None,
 ) -> TaskData:
-    """Validate the arguments of `fit`.
+    """Validate the arguments of `fit`; X may be the result of `read_rows`, and holds Gram matrices if `precomputed`.
 
-    Parameters
-    ----------
-    X, y, tasks, sample_weight : as for `fit`
-        X may be the result of `read_rows`. If `tasks` has several columns, the first holds the tasks and the others are
-        further groupings.
-    classification : whether targets are classes.
-    task_column : the column of X, or list of columns, with the task of each row.
-    precomputed : whether X holds Gram matrices.
-    encode : function that converts the columns of a table, without the tasks, to numbers.
-    min_rows : tasks with fewer rows are set aside with a warning. `settle_tiny_tasks` handles the others.
+    If `tasks` or `task_column` has several columns, the first holds the tasks and the others are further groupings.
+    `encode` converts the columns of a table, without the tasks, to numbers. Tasks with fewer than `min_rows` rows are
+    set aside with a warning.
     """
     if y is None:
         raise ValueError(
@@ -193,14 +185,10 @@ def read_queries(
     new_tasks: np.ndarray | None = None,
     groupings: Sequence[Grouping] = (),
 ) -> Queries:
-    """Validate the arguments of `predict` against the training data; other arguments are as for `read_training`.
+    """Validate the arguments of `predict`; other arguments are as for `read_training`.
 
-    Parameters
-    ----------
-    known, form : the tasks (T,) and the form of the data of the fit.
-    allow_unknown : whether tasks that were not in training get code -1; otherwise they raise an error.
-    new_tasks : (E,) tasks that were not in training but have known features.
-    groupings : those of the training data beyond the first.
+    `known`, `form` and `groupings` are the tasks (T,), the form and the further groupings of the training data. Tasks
+    that were not in training get code -1 or, without `allow_unknown`, raise an error; `new_tasks` (E,) have features.
     """
     rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
     X = check_rows(rows, fitting=False, precomputed=precomputed, task_column=task_column)

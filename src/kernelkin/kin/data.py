@@ -16,7 +16,7 @@ from ..kernels.families import is_precomputed
 from ..kernels.kernel import evaluate
 from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
-from ..mixed.units import Units, choose_units, pooled_units
+from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
 
@@ -207,7 +207,7 @@ def mixed_data(
     )
 
 
-def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> Units:
+def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:
     """Return the units of targets; if the columns of y are tasks, each task has its own."""
     if has_features:
         # Levels and spreads of tasks are to follow the features.
@@ -233,12 +233,12 @@ def check_counts(labelled: LabelledRows) -> None:
         raise ValueError('loss="poisson" needs counts, but all of y is zero')
 
 
-def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[Units, np.ndarray]:
+def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[TargetUnits, np.ndarray]:
     """Return units whose location is the log of the mean rate, and the offsets (N,) of all rows relative to it."""
     offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
     center = float(np.log(weight @ labelled.y / (weight @ np.exp(offset))))
     T = data.n_tasks
-    return Units(np.full(T, center), np.ones(T), center, 1.0), offset + center
+    return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), offset + center
 
 
 def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:
@@ -317,8 +317,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     if count < 2:
         return folds
     # Tasks are numbered in the order of rows, independent of their names.
-    _, begins, at = np.unique(labelled.codes, return_index=True, return_inverse=True)
-    codes = np.argsort(np.argsort(begins))[at]
+    codes = _in_order(labelled.codes)
     every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
     if by_groups and len(first) > 1:
         return (rng.permutation(len(first)) % count)[codes]
@@ -328,8 +327,8 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     shared = data.form == "wide" and data.n_tasks > 1 and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
-        of_row = rng.permutation(np.arange(len(data.X)) % count)
-        return of_row[labelled.rows]
+        rows = _in_order(labelled.rows)
+        return (rng.permutation(rows.max() + 1) % count)[rows]
     order = every[np.lexsort((kinds[every], codes[every]))]
     starts = np.searchsorted(codes[order], np.arange(len(first)))
     place = np.arange(N) - starts[codes[order]]
@@ -338,6 +337,12 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
         # All rows are in one fold, by chance, because tasks have one row each: nothing would be left for training.
         folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
+
+
+def _in_order(labels: np.ndarray) -> np.ndarray:
+    """Return labels (N,) numbered in the order of their first occurrence."""
+    _, begins, at = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(begins))[at]
 
 
 def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:

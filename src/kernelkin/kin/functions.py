@@ -18,7 +18,7 @@ from ..mixed.average import Member, average
 from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
-from ..mixed.units import Units
+from ..mixed.units import TargetUnits
 from .data import ClassCodes, GivenKernels
 
 CERTAIN = 1e-9
@@ -112,7 +112,7 @@ class KinFunctions:
     wide: bool
     n_tasks: int
     n_further: int = 0
-    units: Units | None = None
+    units: TargetUnits | None = None
     scores: Scores | None = None
     classes: ClassCodes | None = None
     link: Link | None = None
@@ -174,7 +174,7 @@ class KinFunctions:
         assert self.units is not None
         codes = queries.codes
         if codes is None:
-            queries = replace(queries, codes=np.zeros(len(queries.X), dtype=np.intp))
+            queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
         mean, variance = average(list(zip(means, variances + noise, strict=True)), self.weights.tolist())
@@ -201,7 +201,7 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        inner = replace(queries, codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
+        inner = queries._replace(codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
         latent = self.latent(queries.X, self.groups_of(inner))
         p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
         if queries.codes is not None:

@@ -16,7 +16,7 @@ CERTAIN = 1e-4
 
 
 @dataclass(frozen=True)
-class Units:
+class TargetUnits:
     """Targets in standard units are (y - location) / spread.
 
     Attributes
@@ -39,15 +39,15 @@ class Units:
         return location[codes], spread[codes]
 
 
-def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> Units:
+def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> TargetUnits:
     """Return the mean and the standard deviation of all targets (N,), for every task."""
     location = float(np.average(y, weights=weight))
     spread = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
     spread = spread if spread > 1e-12 * max(abs(location), 1e-300) else 1.0
-    return Units(np.full(n_tasks, location), np.full(n_tasks, spread), location, spread)
+    return TargetUnits(np.full(n_tasks, location), np.full(n_tasks, spread), location, spread)
 
 
-def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndarray, own: bool = False) -> Units:
+def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndarray, own: bool = False) -> TargetUnits:
     """Return units for each task if `own` is True or spreads differ significantly, otherwise one for all rows."""
     pooled = pooled_units(y, n_tasks, weight)
     count = np.bincount(codes, weight, n_tasks)
@@ -73,4 +73,4 @@ def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndar
     drawn = np.where(varies, center + between / (between + chance) * (log_variance - center), center)
     spread = np.exp(0.5 * drawn)
     locations = mean[count > 0]
-    return Units(mean, spread, float(locations.mean()), float(np.exp(0.5 * center)), float(locations.std(ddof=1)))
+    return TargetUnits(mean, spread, float(locations.mean()), float(np.exp(0.5 * center)), float(locations.std(ddof=1)))

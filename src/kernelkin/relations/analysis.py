@@ -153,11 +153,6 @@ def task_relations(
     alpha : float, default 0.05
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
-        Seed of the draws.
-
-    Returns
-    -------
-    relations : TaskRelations
 
     Examples
     --------

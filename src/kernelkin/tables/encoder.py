@@ -101,9 +101,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y : None
             Ignored.
 
-        Returns
-        -------
-        self : object
         """
         table = self._read(X, reset=True)
         dropped = list(map(str, self.drop))
@@ -130,16 +127,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Return the features of a table.
+        """Return the features (n, n_features) of a table.
 
         Parameters
         ----------
         X : as for `fit`
             Columns in any order; columns that training did not have are ignored.
-
-        Returns
-        -------
-        features : array of shape (n, n_features)
         """
         check_is_fitted(self)
         return self._encode(self._read(X, reset=False))
@@ -150,10 +143,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : as for `transform`
-
-        Returns
-        -------
-        table : Table
         """
         features = self.transform(X) if not isinstance(X, Table) else self._encode(X)
         names = tuple(self.get_feature_names_out().tolist())
@@ -161,15 +150,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return Table(names, tuple(features.T), ("float64",) * len(names), origins)
 
     def unseen(self, X: Any) -> dict[str, list[str]]:
-        """Return the texts that were not in the training data, by column; they are encoded as none of the known texts.
+        """Return the texts that were not in the training data, by column; they are encoded as no known text.
 
         Parameters
         ----------
         X : as for `transform`
-
-        Returns
-        -------
-        texts : dict from column to list of str
         """
         table = self._read(X, reset=False)
         cells = dict(zip(map(str, table.names), table.columns, strict=True))
@@ -182,10 +167,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
-
-        Returns
-        -------
-        names : array of str
         """
         check_is_fitted(self)
         return np.array([name for column in self.columns_ for name in column.features], dtype=object)
@@ -198,12 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return {column.name: list(range(end - len(column.features), end)) for column, end in pairs}
 
     def describe(self) -> str:
-        """Return a description of the encoding, with one line for each column.
-
-        Returns
-        -------
-        text : str
-        """
+        """Return a description of the encoding, with one line for each column."""
         check_is_fitted(self)
         lines = [f"{column.name}: {column.describe()}" for column in self.columns_]
         return "\n".join([*lines, *(f"{name}: left out: {reason}" for name, reason in self.left_out_.items())])
@@ -240,15 +216,13 @@ def read_columns(X: Any) -> Table | None:
     """Return a data frame or dict of columns as a `Table`, or None for anything else."""
     if issparse(X):
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.toarray()")
-    return _from_mapping(X) if isinstance(X, Mapping) else as_table(X, "X")
-
-
-def _from_mapping(columns: Mapping[Any, Any]) -> Table:
-    arrays = tuple(as_array(values, f"column {name!r}") for name, values in columns.items())
-    if len({len(array) for array in arrays}) > 1:
-        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in zip(columns, arrays, strict=True))
+    if not isinstance(X, Mapping):
+        return as_table(X, "X")
+    arrays = {name: as_array(values, f"column {name!r}") for name, values in X.items()}
+    if len(set(map(len, arrays.values()))) > 1:
+        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
         raise ValueError(f"the columns differ in length: {lengths}")
-    return Table(tuple(columns), arrays, tuple(str(array.dtype) for array in arrays))
+    return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:

@@ -80,9 +80,8 @@ def test_reading_couplings():
     assert not given.is_common
 
 
-@pytest.mark.parametrize(
-    ("couplings", "message"),
-    [
+def test_faulty_couplings_are_named():
+    for couplings, message in [
         ("all", "must be None, 'common' or a dict"),
         ({"g": ["x", "y"]}, "'g' has 2 group labels, but there are 4 tasks"),
         ({"g": {"a": 1, "b": 1, "c": 2}}, "'g' has no label for task 'd'"),
@@ -90,11 +89,9 @@ def test_reading_couplings():
         ({"g": 2 * np.eye(4)}, "1 on its diagonal.*task 'a' has 2"),
         ({"g": np.eye(4) + np.triu(np.ones((4, 4)), 1)}, "'g' is not a finite symmetric matrix"),
         ({"g": -np.ones((4, 4)) + 2 * np.eye(4)}, "'g' is not positive semi-definite: its smallest eigenvalue is -2"),
-    ],
-)
-def test_faulty_couplings_are_named(couplings, message):
-    with pytest.raises(ValueError, match=message):
-        read_couplings(couplings, FOUR)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_couplings(couplings, FOUR)
 
 
 def test_linked_tasks_form_machines():

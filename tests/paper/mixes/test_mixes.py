@@ -160,23 +160,20 @@ def test_a_device_finds_the_same(device):
     assert r2_score(targets, plain.predict(X)) > 0.3
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+def test_what_has_no_errors_of_each_task_is_refused():
+    for change, reason in [
         ({"loss": "epsilon_insensitive"}, "the squared loss of regression"),
         ({"weights": True}, "rows of equal weight"),
         ({"missing": True}, "a label for every row and task"),
-    ],
-)
-def test_what_has_no_errors_of_each_task_is_refused(change, reason):
-    model = MKMTRLRegressorCV(per_task=True, loss=change.get("loss", "squared"))
-    weight = np.linspace(1, 2, N) if "weights" in change else None
-    given = np.where(np.eye(N, T) > 0, np.nan, Y) if "missing" in change else Y
-    with pytest.raises(
-        ValueError,
-        match=f"^per_task=True chooses weights by held-out errors of each task, which needs {reason}$",
-    ):
-        model.fit(FEATURES[0], given, sample_weight=weight)
+    ]:
+        model = MKMTRLRegressorCV(per_task=True, loss=change.get("loss", "squared"))
+        weight = np.linspace(1, 2, N) if "weights" in change else None
+        given = np.where(np.eye(N, T) > 0, np.nan, Y) if "missing" in change else Y
+        with pytest.raises(
+            ValueError,
+            match=f"^per_task=True chooses weights by held-out errors of each task, which needs {reason}$",
+        ):
+            model.fit(FEATURES[0], given, sample_weight=weight)
 
 
 def test_a_grid_beside_it_is_refused():

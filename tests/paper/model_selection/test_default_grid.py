@@ -56,37 +56,31 @@ def test_parameters_that_are_set_are_not_searched(given):
     assert len({tuple(sorted(params.items())) for params in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
+def test_other_models_are_searched_over_what_they_have():
+    for model, names in [
         (AverageRegressor(), {"C"}),
         (STLRegressor(), {"C", "kernel"}),
         (LassoRegressor(), {"alpha"}),
         (IMKLRegressor(), {"C", "parsimony"}),
-    ],
-)
-def test_other_models_are_searched_over_what_they_have(model, names):
-    assert has_choices(model)
-    assert {name for params in candidates(model, read(*long_data())) for name in params} == names
+    ]:
+        assert has_choices(model)
+        assert {name for params in candidates(model, read(*long_data())) for name in params} == names
 
 
-@pytest.mark.parametrize("model", [MeanRegressor(), KinRegressor(), AverageRegressor(C=2.0)])
-def test_some_models_have_nothing_to_choose(model):
-    assert not has_choices(model)
+def test_some_models_have_nothing_to_choose():
+    for model in [MeanRegressor(), KinRegressor(), AverageRegressor(C=2.0)]:
+        assert not has_choices(model)
 
 
-@pytest.mark.parametrize(
-    ("errors", "expected"),
-    [
+def test_values_of_c_are_extended_where_an_end_is_clearly_better():
+    for errors, expected in [
         ([1.0, 2.0, 3.0], [0.1, 10**-0.5]),
         ([3.0, 2.0, 1.0], [100 * 10**0.5, 1000.0]),
         ([3.0, np.inf, 1.0], [100 * 10**0.5, 1000.0]),
         ([3.0, 1.001, 1.0], []),
         ([2.0, 1.0, 2.0], []),
-    ],
-)
-def test_values_of_c_are_extended_where_an_end_is_clearly_better(errors, expected):
-    assert next_costs([1.0, 10.0, 100.0], errors, 0.1) == pytest.approx(expected)
+    ]:
+        assert next_costs([1.0, 10.0, 100.0], errors, 0.1) == pytest.approx(expected)
 
 
 def test_only_the_best_line_is_continued():

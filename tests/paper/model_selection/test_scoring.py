@@ -24,15 +24,15 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("name", THEIRS)
-def test_metrics_are_those_of_scikit_learn(name):
-    rng = np.random.default_rng(0)
-    y, weight = rng.random(40) < 0.3, rng.integers(1, 4, 40).astype(float)
-    # Coarse values, so that there are ties.
-    predicted = rng.random(40) < 0.4 if name == "accuracy" else np.round(rng.normal(size=40) + y, 1)
-    truth = y if name in ("accuracy", "roc_auc") else rng.normal(size=40)
-    expected = THEIRS[name](truth, predicted, sample_weight=weight)
-    assert METRICS[name].function(truth, predicted, weight) == pytest.approx(expected)
+def test_metrics_are_those_of_scikit_learn():
+    for name in THEIRS:
+        rng = np.random.default_rng(0)
+        y, weight = rng.random(40) < 0.3, rng.integers(1, 4, 40).astype(float)
+        # Coarse values, so that there are ties.
+        predicted = rng.random(40) < 0.4 if name == "accuracy" else np.round(rng.normal(size=40) + y, 1)
+        truth = y if name in ("accuracy", "roc_auc") else rng.normal(size=40)
+        expected = THEIRS[name](truth, predicted, sample_weight=weight)
+        assert METRICS[name].function(truth, predicted, weight) == pytest.approx(expected)
 
 
 def judged(metric, seed=0, positives=3, n=15):
@@ -61,10 +61,10 @@ def test_standard_error_of_a_mean_over_equal_folds_is_the_usual_one():
     assert error == pytest.approx(alone.std(ddof=1) / np.sqrt(5))
 
 
-@pytest.mark.parametrize("scoring", ["f1", "roc_auc", "average_precision", lambda y, v: roc_auc_score(y, v)])
-def test_a_task_without_positives_among_held_out_rows_is_left_out(scoring):
-    _, _, (score, *_) = judged(read_scoring(scoring, classification=True), positives=1)
-    assert score == 0 if scoring == "f1" else np.isnan(score)
+def test_a_task_without_positives_among_held_out_rows_is_left_out():
+    for scoring in ["f1", "roc_auc", "average_precision", lambda y, v: roc_auc_score(y, v)]:
+        _, _, (score, *_) = judged(read_scoring(scoring, classification=True), positives=1)
+        assert score == 0 if scoring == "f1" else np.isnan(score)
 
 
 def test_names_of_scikit_learn():

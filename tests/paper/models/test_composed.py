@@ -112,9 +112,8 @@ def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
     assert own.duality_gap_ <= 1e-5 * own.objective_
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name():
+    for parameters, message in [
         ({"loss": "logistic"}, r"loss must be one of 'hinge', .*, a Classification or a Regression, got 'logistic'"),
         ({"loss": 3}, r"loss must be one of .* got 3"),
         ({"penalty": "ridge"}, r"penalty must be one of 'relation', .* or a callable that returns one, got 'ridge'"),
@@ -125,11 +124,9 @@ def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
         ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.norms.LpPenalty'>"),
         ({"penalty": lambda shape: None}, r"the callable penalty must return a penalty, but it returned None"),
         ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelEstimator must be .* Got 3 instead"),
-    ],
-)
-def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        MultiTaskKernelEstimator(**parameters).fit(X, Y, tasks=TASKS)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            MultiTaskKernelEstimator(**parameters).fit(X, Y, tasks=TASKS)
 
 
 def test_a_regressor_has_no_decision_function():

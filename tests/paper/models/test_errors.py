@@ -28,9 +28,8 @@ def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
 # Parameters
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
+def test_a_bad_parameter_is_refused_by_name_before_any_kernel_is_evaluated():
+    for name, value, message in [
         ("C", 0, r"'C' parameter of MKMTRLRegressor must be a float in the range \(0.0, inf\). Got 0"),
         ("min_rank", 3.5, r"min_rank=3.5 is larger than the number of tasks, 3"),
         ("prior", np.ones((3, 3)), r"prior is not positive definite: its smallest eigenvalue"),
@@ -41,11 +40,9 @@ def fit_classes(X=X, y=LABELS, tasks=TASKS, **params):
             linear_kernels(columns="age"),
             r"kernel 'linear\[age\]': column 'age' is given by name, but X has no",
         ),
-    ],
-)
-def test_a_bad_parameter_is_refused_by_name_before_any_kernel_is_evaluated(name, value, message):
-    with pytest.raises(ValueError, match=message):
-        fit(**{"kernels": never, name: value})
+    ]:
+        with pytest.raises(ValueError, match=message):
+            fit(**{"kernels": never, name: value})
 
 
 def test_bad_data_are_refused_before_any_kernel_is_evaluated():
@@ -79,19 +76,16 @@ def test_class_weights_of_an_unknown_class_are_refused():
     fit_classes(class_weight={0: 1.0, 1: 2.0, 2: 3.0})
 
 
-@pytest.mark.parametrize(
-    ("init", "message"),
-    [
+def test_a_bad_start_is_refused_before_any_kernel_is_evaluated():
+    for init, message in [
         (np.ones((6, 3)), r"init must be kernel weights of shape \(3, 6\), got \(6, 3\)"),
         (-np.ones((3, 6)), r"finite, non-negative and not all zero"),
         (np.zeros((3, 6)), r"finite, non-negative and not all zero"),
         (np.full((3, 6), "1"), r"finite, non-negative and not all zero"),
-    ],
-)
-def test_a_bad_start_is_refused_before_any_kernel_is_evaluated(init, message):
-    kernels = [Kernel(f"kernel {k}", CallableKernel(never)) for k in range(6)]
-    with pytest.raises(ValueError, match=message):
-        fit(init=init, kernels=kernels)
+    ]:
+        kernels = [Kernel(f"kernel {k}", CallableKernel(never)) for k in range(6)]
+        with pytest.raises(ValueError, match=message):
+            fit(init=init, kernels=kernels)
 
 
 def test_a_start_for_kernels_of_each_feature():
@@ -134,11 +128,11 @@ BAD_KERNELS = [
 
 
 # Long data are in tests/robustness.
-@pytest.mark.parametrize(("kernel", "message"), BAD_KERNELS)
-def test_a_bad_kernel_is_refused_by_name_on_wide_data(kernel, message):
-    X, Y = wide_data()
-    with pytest.raises(ValueError, match=message):
-        fit(X, Y, tasks=None, kernels=["rbf", kernel])
+def test_a_bad_kernel_is_refused_by_name_on_wide_data():
+    for kernel, message in BAD_KERNELS:
+        X, Y = wide_data()
+        with pytest.raises(ValueError, match=message):
+            fit(X, Y, tasks=None, kernels=["rbf", kernel])
 
 
 def test_the_smallest_eigenvalue_is_the_true_one():

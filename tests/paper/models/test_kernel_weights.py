@@ -44,9 +44,8 @@ def test_stl_is_kernel_ridge_on_one_gram():
         np.testing.assert_allclose(ours, ridge.predict(grams[1]), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kernels", "kernel", "name"),
-    [
+def test_stl_takes_the_kernel_that_is_meant():
+    for kernels, kernel, name in [
         (None, None, "rbf(1 x median)"),
         ("linear", None, "linear"),
         ("poly", None, "poly3"),
@@ -54,24 +53,19 @@ def test_stl_is_kernel_ridge_on_one_gram():
         (None, "rbf", "rbf(1 x median)"),
         (None, "rbf(4 x median)", "rbf(4 x median)"),
         (None, -1, "linear"),
-    ],
-)
-def test_stl_takes_the_kernel_that_is_meant(kernels, kernel, name):
-    X, y, _, tasks = long_data(3)
-    assert STLRegressor(kernels, kernel=kernel).fit(X, y, tasks=tasks).kernel_names_.tolist() == [name]
+    ]:
+        X, y, _, tasks = long_data(3)
+        assert STLRegressor(kernels, kernel=kernel).fit(X, y, tasks=tasks).kernel_names_.tolist() == [name]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
+def test_stl_refuses_a_kernel_that_is_not_there():
+    for kernel, message in [
         ("chi2", r"^unknown kernel='chi2'; the kernels are 'rbf\(0\.25 x median\)', .+"),
         (1.5, r"^kernel=1\.5 is not the position of one of the 6 kernels$"),
-    ],
-)
-def test_stl_refuses_a_kernel_that_is_not_there(kernel, message):
-    X, y, _, tasks = long_data(3)
-    with pytest.raises(ValueError, match=message):
-        STLRegressor(kernel=kernel).fit(X, y, tasks=tasks)
+    ]:
+        X, y, _, tasks = long_data(3)
+        with pytest.raises(ValueError, match=message):
+            STLRegressor(kernel=kernel).fit(X, y, tasks=tasks)
 
 
 def test_stl_on_precomputed_kernels():

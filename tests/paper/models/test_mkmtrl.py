@@ -89,10 +89,9 @@ def test_the_scale_of_the_targets_is_their_variance_within_tasks():
 # What is stored
 
 
-def test_fitted_attributes(model):
-    X, y, labels, tasks = long_data(15)
-    y = targets(model, y, labels)
-    model.fit(X, y, tasks=tasks)
+def test_fitted_attributes():
+    X, y, _, tasks = long_data(15)
+    model = MKMTRLRegressor().fit(X, y, tasks=tasks)
     T, K = 3, 6
     assert model.tasks_.tolist() == NAMES.tolist()
     assert model.kernel_weights_.shape == (T, K)
@@ -124,10 +123,9 @@ def test_only_support_rows_are_kept():
     assert sum(np.count_nonzero(a) for a in model.dual_coef_) < len(X)
 
 
-def test_pickle_and_clone(model):
-    X, y, labels, tasks = long_data(17)
-    y = targets(model, y, labels)
-    model.set_params(kernels=[*gaussian_kernels(), *polynomial_kernels(2), "laplacian"]).fit(X, y, tasks=tasks)
+def test_pickle_and_clone():
+    X, _, y, tasks = long_data(17)
+    model = MKMTRLClassifier([*gaussian_kernels(), *polynomial_kernels(2), "laplacian"]).fit(X, y, tasks=tasks)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(values(again, X, tasks=tasks), values(model, X, tasks=tasks))
     copy = clone(model)
@@ -140,15 +138,15 @@ def test_pickle_and_clone(model):
 # How it runs
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name not in ("joint", "alternating")])
-def test_a_solver_of_another_problem_is_refused_by_name(solver):
-    X, y, _, tasks = long_data(19)
-    message = (
-        f"solver {solver!r} cannot solve a Problem with the relation penalty; use solver='joint' or "
-        "solver='alternating'"
-    )
-    with pytest.raises(ValueError, match=message):
-        MKMTRLRegressor(solver=SOLVERS[solver]()).fit(X, y, tasks=tasks)
+def test_a_solver_of_another_problem_is_refused_by_name():
+    for solver in [name for name in SOLVERS if name not in ("joint", "alternating")]:
+        X, y, _, tasks = long_data(19)
+        message = (
+            f"solver {solver!r} cannot solve a Problem with the relation penalty; use solver='joint' or "
+            "solver='alternating'"
+        )
+        with pytest.raises(ValueError, match=message):
+            MKMTRLRegressor(solver=SOLVERS[solver]()).fit(X, y, tasks=tasks)
 
 
 def test_alternating_agrees_with_joint():
@@ -184,17 +182,15 @@ def test_verbose_prints_each_iteration(capsys):
     assert all(word in lines[-1] for word in ("objective", "bound", "gap", "rank"))
 
 
-def test_an_interrupted_fit_continues_from_what_the_callback_kept(model):
-    X, y, labels, tasks = long_data(23)
-    y = targets(model, y, labels)
-    kept = []
+def test_an_interrupted_fit_continues_from_what_the_callback_kept():
+    X, y, _, tasks = long_data(23)
+    model, kept = MKMTRLRegressor(tol=1e-5), []
 
     def keep(iterate):
         kept.append(iterate)
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    model.set_params(tol=1e-5)
     with pytest.raises(KeyboardInterrupt):
         clone(model).set_params(callback=keep, n_jobs=2).fit(X, y, tasks=tasks)
     assert [iterate.iteration for iterate in kept] == [1, 2]

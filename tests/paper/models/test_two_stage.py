@@ -9,6 +9,7 @@ from grams.rows import build_grams
 from models.two_stage import BOTH, problem
 from sklearn.base import clone
 
+from experiments.data_sets import load_mfeat
 from kernelkin import (
     AverageRegressor,
     MKMTRLClassifier,
@@ -18,7 +19,6 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
-from kernelkin.datasets import load_mfeat
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.kernels.kernel import fit_kernels

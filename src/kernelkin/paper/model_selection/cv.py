@@ -33,7 +33,7 @@ from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
-from .search import Search, tabulate
+from .search import CandidateSearch, tabulate
 
 SEARCH_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
@@ -192,7 +192,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """Search the grid, then fit the best candidate on all rows.
+        """CandidateSearch the grid, then fit the best candidate on all rows.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         return self
 
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
-        """Search, set the best parameters of the model, and fit it."""
+        """CandidateSearch, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
         engine = read_engine(self.engine, self.n_jobs)
         candidates, lines, search = self._prepare(model, data, self.cache)
@@ -284,12 +284,12 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     def _prepare(
         self, model: Any, data: TaskData, cache: Any = None
-    ) -> tuple[list[dict[str, Any]], list[Line], Search]:
+    ) -> tuple[list[dict[str, Any]], list[Line], CandidateSearch]:
         """Read the grid and deal the folds."""
         candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
-        return candidates, lines, Search(data, folds, lines, self.n_jobs, cache)
+        return candidates, lines, CandidateSearch(data, folds, lines, self.n_jobs, cache)
 
     def __getattr__(self, name: str) -> Any:
         """Return fitted attributes of the best estimator."""

@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-class Search:
+class CandidateSearch:
     """What the jobs of a cross-validation share: data, folds, the cache, and kernel values among all rows.
 
     Kernel values are evaluated once for all folds and all lines with the same kernels, unless some lines are not of
@@ -132,7 +132,7 @@ class Search:
 
 
 def run_job(
-    search: Search, job: tuple[Sequence[Line], int], step: Callable[[str], object] = lambda text: None
+    search: CandidateSearch, job: tuple[Sequence[Line], int], step: Callable[[str], object] = lambda text: None
 ) -> list[tuple[list[Outcome], bool]]:
     """Return the outcomes of lines that share scaled Gram matrices on a fold, and whether they were in the cache."""
     fold, folder, results = search.folds[job[1]], search.folder, []
@@ -162,7 +162,7 @@ def run_job(
 class FoldFits:
     """Fits to the training rows of a fold that share nothing."""
 
-    def __init__(self, search: Search, fold: Fold, line: Line) -> None:
+    def __init__(self, search: CandidateSearch, fold: Fold, line: Line) -> None:
         self.data, self.fold, self.train = search.data, fold, search.data.take(fold.kept)
 
     def outcomes(self, line: Line) -> Iterator[Outcome]:
@@ -177,7 +177,7 @@ class FoldFits:
 class FoldGrams:
     """Scaled Gram matrices of the training rows of a fold, and kernel values of the held-out rows."""
 
-    def __init__(self, search: Search, fold: Fold, line: Line) -> None:
+    def __init__(self, search: CandidateSearch, fold: Fold, line: Line) -> None:
         data, raw = search.data, search.raw
         self.train, self.kernels = data.take(fold.kept), search.kernels
         if raw is None:

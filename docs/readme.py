@@ -1,4 +1,4 @@
-"""Write the tables and the example of the README from what the repository holds: `python -m docs.readme`.
+"""Write the tables of the README and of the paper from what the repository holds: `python -m docs.readme`.
 
 The comparison on real data comes from docs/comparison.md, the demo from docs/demo.json, results of the paper from
 docs/results/*/results.json, and what the example prints from running it. `--demo` repeats the demo and draws its
@@ -8,6 +8,7 @@ picture.
 import doctest
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from experiments.summary import Cell, summarise
 from experiments.tables import Table, show
 
 DOCS = Path(__file__).parent
-README = DOCS.parent / "README.md"
+README, PAPER = DOCS.parent / "README.md", DOCS.parent / "paper" / "paper.md"
 DEMO, DEMO_PAGE, PICTURE = DOCS / "demo.json", DOCS / "demo.md", DOCS / "images" / "demo.png"
 # Data of the demo, training rows of a group, and how often they are drawn.
 DEMO_RUNS = (("fertility", 4, 5), ("elnino", 4, 5), ("grunfeld", 4, 5))
@@ -49,7 +50,7 @@ def _fill(text: str, tables: dict[str, str]) -> str:
     return text
 
 
-def demo_sentence() -> str:
+def demo_sentence(link: str = "docs/demo.md") -> str:
     """What the picture shows, with the means over draws."""
     run = next(run for run in json.loads(DEMO.read_text()) if run["data"] == "fertility")
     means = {name: float(np.mean(errors)) for name, errors in run["rmse"].items()}
@@ -58,7 +59,7 @@ def demo_sentence() -> str:
         f"Births per woman in {run['groups']} countries, {run['rows']} random years of each known, others predicted. "
         f"Mean RMSE of {run['draws']} draws: {means['Kin']:.2f}; {other} {means[other]:.2f}; a linear mixed model "
         f"{means['a linear mixed model']:.2f}; gradient boosting {means['gradient boosting']:.2f} "
-        "([why these data, and two others](docs/demo.md))."
+        f"([why these data, and two others]({link}))."
     )
 
 
@@ -107,12 +108,14 @@ def repeat_demo() -> None:
     from kernelkin.cli.demo import run_demo
     from kernelkin.cli.terminal import Terminal
 
-    stored = []
+    stored, command = [], ["git", "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     with TemporaryDirectory() as folder:
         for data, rows, draws in DEMO_RUNS:
             run_demo(Terminal(), folder, data=data, rows=rows, draws=draws)
             stored.append(json.loads((Path(folder) / "results.json").read_text()))
             stored[-1].pop("seconds")
+            stored[-1]["commit"] = commit
         run_demo(Terminal(), folder)
         _shrink(Path(folder) / "demo.png", PICTURE)
     DEMO.write_text(json.dumps(stored, indent=1) + "\n")
@@ -174,5 +177,6 @@ class Example(doctest.DocTestRunner):
 if __name__ == "__main__":
     if "--demo" in sys.argv:
         repeat_demo()
+    PAPER.write_text(_fill(PAPER.read_text(), {"real": real_data(), "demo": demo_sentence("../docs/demo.md")}))
     DEMO_PAGE.write_text(_fill(DEMO_PAGE.read_text(), {"table": demo_table()}))
     README.write_text(Example(fill(README.read_text())).text)

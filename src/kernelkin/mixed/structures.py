@@ -16,9 +16,9 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 
 # Above this many rows, common terms are represented by features and each group is a block.
 EXACT_ROWS = 300
-LANDMARKS, FEWER_LANDMARKS = 150, 100
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
-MORE_ROWS, MANY_ROWS = 1_000, 5_000
+MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 200_000
+LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS = 150, 100, 300
 KNOTS = 12
 
 
@@ -32,6 +32,7 @@ class Structure:
     slopes : a linear function of each group.
     common : a smooth function of all columns, common to all groups.
     own : a smooth function of each group.
+    two_lengths : whether the common and the own smooth have different length scales.
     additive : a common smooth of each column.
     own_additive : a smooth of each column for each group.
     further : a linear function of each group of further groupings.
@@ -43,6 +44,7 @@ class Structure:
     slopes: bool = True
     common: bool = False
     own: bool = False
+    two_lengths: bool = False
     additive: bool = False
     own_additive: bool = False
     further: bool = False
@@ -65,7 +67,7 @@ FURTHER_STRUCTURES = (
 )
 # Those that are fitted to more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
-    Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
+    Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
     STRUCTURES[3],
 )
 
@@ -171,7 +173,9 @@ class FittedStructure:
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped
-                terms.append(Smooth(of, 0, structure.common, own, landmarks))
+                terms.append(Smooth(of, 0, structure.common, own and not structure.two_lengths, landmarks))
+                if own and structure.two_lengths:
+                    terms.append(Smooth(of, 0, common=False, name="own smooth"))
             if structure.additive:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
@@ -226,7 +230,15 @@ def _with_sharing(layout: Layout, sharing: float) -> Layout:
 
 def count_features(n_rows: int) -> int:
     """Return the number of features of a common smooth by default."""
+    if MANY_ROWS < n_rows <= MOST_ROWS:
+        return MORE_LANDMARKS
     return FEWER_LANDMARKS if MORE_ROWS < n_rows <= MANY_ROWS else LANDMARKS
+
+
+def landmark_count(fitted: FittedStructure) -> int:
+    """Return the number of features that represent the common smooth; 0 if it is exact, or there is none."""
+    found = [term.n_dense for term in fitted.model.terms if isinstance(term, Smooth)]
+    return max(found, default=0) if fitted.model.parts[0].layout.by_features else 0
 
 
 def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

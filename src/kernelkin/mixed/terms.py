@@ -528,7 +528,7 @@ class TaskKernel(Term):
         of_group = np.diag(self.values)
         trained = (codes >= 0) & (codes < len(of_group))
         mean = float(of_group.mean())
-        own = like(of_group, codes)[codes * trained] * sharing * trained + mean * ~trained
+        own = like(of_group, codes)[codes * trained] * sharing * trained + mean * to_float(~trained)
         return own * (variance(p["level"]) + (variance(p["smooth"]) if self.smooth and sharing else 0.0))
 
     @property

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import kernelkin
-from kernelkin.datasets import load_landmine, load_sarcos, load_school
+from experiments.data_sets import load_landmine, load_sarcos, load_school
 
 from .harness import OURS, Contender, Goal, Report, Row, pinned, race, threads
 

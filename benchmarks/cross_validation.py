@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
+from experiments.data_sets import load_landmine
 from kernelkin import MKMTRLClassifier, polynomial_kernels
 from kernelkin.data.folds import make_folds
-from kernelkin.datasets import load_landmine
 from kernelkin.paper.model_selection import MultiTaskCV
 
 from .harness import OURS, Contender, Goal, Report, figure, pinned, race

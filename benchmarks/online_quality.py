@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from experiments.data_sets import load_mfeat
 from kernelkin import (
     AverageClassifier,
     AverageRegressor,
@@ -25,7 +26,7 @@ from kernelkin import (
     TwoStageMKMTRLClassifier,
     TwoStageMKMTRLRegressor,
 )
-from kernelkin.datasets import load_mfeat, make_related_tasks
+from kernelkin.datasets import make_related_tasks
 from kernelkin.kernels import view_kernels
 
 

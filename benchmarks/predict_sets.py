@@ -22,7 +22,8 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 from experiments import find_protocol
-from kernelkin.datasets import load_mfeat, make_related_tasks
+from experiments.data_sets import load_mfeat
+from kernelkin.datasets import make_related_tasks
 
 from .small_sets import Data, quantiles, some_rows, training_rows
 

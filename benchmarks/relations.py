@@ -130,7 +130,7 @@ def load_data(name: str) -> tuple[Any, Any, Any, bool]:
     """X, y and tasks of known data, and whether the targets are classes."""
     from sklearn.datasets import load_diabetes
 
-    from kernelkin.datasets import load_landmine, load_mfeat, load_school
+    from experiments.data_sets import load_landmine, load_mfeat, load_school
 
     rng = np.random.default_rng(0)
     if name == "diabetes, random wards":

@@ -14,7 +14,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.preprocessing import scale
 
 from experiments import find_protocol
-from kernelkin.datasets import load_mfeat, make_related_tasks
+from experiments.data_sets import load_mfeat
+from kernelkin.datasets import make_related_tasks
 
 # X, y, tasks; tasks None for wide y.
 Data = tuple[np.ndarray, np.ndarray, np.ndarray | None]

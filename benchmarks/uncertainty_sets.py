@@ -65,7 +65,7 @@ def _within(tasks: np.ndarray, sizes: Callable[[int], int], rng, y: np.ndarray |
 
 
 def _landmine(split: int, rows: int) -> Split:
-    from kernelkin.datasets import load_landmine
+    from experiments.data_sets import load_landmine
 
     data = load_landmine()
     X, y, tasks = data.data, data.target, data.tasks
@@ -81,7 +81,7 @@ def _digits(split: int, rows: int, *, wide: bool) -> Split:
 
 
 def _mfeat(split: int, rows: int, *, wide: bool) -> Split:
-    from kernelkin.datasets import load_mfeat
+    from experiments.data_sets import load_mfeat
 
     data = load_mfeat()
     return _classes(data.data[:, data.views["kar"]], data.target, split, rows, wide)
@@ -116,7 +116,7 @@ def _shops(split: int, *, classes: bool) -> Split:
 
 
 def _sarcos(split: int, rows: int) -> Split:
-    from kernelkin.datasets import load_sarcos
+    from experiments.data_sets import load_sarcos
 
     data = load_sarcos()
     X, Y = data.data, data.target
@@ -125,7 +125,7 @@ def _sarcos(split: int, rows: int) -> Split:
 
 
 def _school(split: int) -> Split:
-    from kernelkin.datasets import load_school
+    from experiments.data_sets import load_school
 
     data = load_school()
     train = _within(data.tasks, lambda n: int(0.6 * n), np.random.default_rng(split))
@@ -133,7 +133,7 @@ def _school(split: int) -> Split:
 
 
 def _stock(split: int) -> Split:
-    from kernelkin.datasets import load_stock
+    from experiments.data_sets import load_stock
 
     data = load_stock()
     X, Y = np.vstack([data.data, data.data_test]), np.vstack([data.target, data.target_test])

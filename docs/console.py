@@ -45,7 +45,11 @@ def _run(command: str) -> str:
     assert program == "kernelkin", command
     out, err = io.StringIO(), io.StringIO()
     # Pages show what everybody gets: LightGBM is used where it is installed.
-    with redirect_stdout(out), redirect_stderr(err), patch.dict(sys.modules, {"lightgbm": None}):
+    with (
+        redirect_stdout(out),
+        redirect_stderr(err),
+        patch("kernelkin.relations.baselines.find_spec", return_value=None),
+    ):
         code = main(arguments)
     return out.getvalue() if not code else err.getvalue()
 

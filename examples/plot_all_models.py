@@ -99,10 +99,8 @@ plt.show()
 # %%
 # On real data
 # ------------
-# The data sets of the paper have loaders: :func:`~kernelkin.datasets.load_landmine`,
-# :func:`~kernelkin.datasets.load_school`, :func:`~kernelkin.datasets.load_sarcos`,
-# :func:`~kernelkin.datasets.load_stock` and :func:`~kernelkin.datasets.load_mfeat`. How the models compare there is in
-# :doc:`/results` and :doc:`/comparison`. A fit that would not fit into memory is refused with a
+# How the models compare on the data sets of the paper is in :doc:`/results` and :doc:`/comparison`; the loaders are in
+# ``experiments/data_sets.py`` of the repository. A fit that would not fit into memory is refused with a
 # :class:`~kernelkin.exceptions.GramMemoryError` before it starts.
 # Tasks that are too many for one machine are fitted on the workers of a cluster: the parameter ``engine`` takes a Dask
 # client or a :class:`~kernelkin.engines.Dask`, and a cluster that cannot do the work

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from kernelkin import MKMTRLRegressor, STLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.datasets import load_stock
 from kernelkin.paper import MeanRegressor, MKMTFLRegressor
 
 from .authors import FrozenShares, KernelTimesItself, Thresholded, UnitNorm
+from .data_sets import load_stock
 from .metrics import MSE1000
 from .protocol import Model, Protocol, Setting, Split, read_remarks
 from .stock import PROTOCOL as STOCK

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from kernelkin import STLClassifier, gaussian_kernels, linear_kernels, polynomial_kernels
-from kernelkin.datasets import load_landmine
 from kernelkin.paper import MTFLClassifier, MTRLClassifier
 
+from .data_sets import load_landmine
 from .metrics import AUC
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import PUBLISHED, our_row, paper_rows

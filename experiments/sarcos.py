@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from kernelkin import AverageRegressor, STLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.datasets import load_sarcos
 from kernelkin.paper import MeanRegressor, MTFLRegressor, MTRLRegressor
 
+from .data_sets import load_sarcos
 from .metrics import NMSE
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import PUBLISHED, our_row, paper_rows

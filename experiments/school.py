@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from kernelkin import STLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.datasets import load_school
 from kernelkin.paper import MeanRegressor, MTFLRegressor, MTRLRegressor
 
+from .data_sets import load_school
 from .metrics import EXPLAINED
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import PUBLISHED, our_row, paper_rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from kernelkin import STLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.datasets import load_stock
 from kernelkin.paper import (
     FESRegressor,
     LassoRegressor,
@@ -16,6 +15,7 @@ from kernelkin.paper import (
     OLSRegressor,
 )
 
+from .data_sets import load_stock
 from .metrics import MSE1000
 from .protocol import Goal, Model, Protocol, Setting, Split, read_remarks
 from .rows import PUBLISHED, our_row, paper_rows

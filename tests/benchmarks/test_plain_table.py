@@ -9,8 +9,8 @@ from kernelkin.relations.baselines import LINEAR
 
 def test_a_plain_fit_finds_the_curve_and_the_colour(tmp_path, capsys):
     write_table(tmp_path / "data.csv")
-    assert cli.main(command(tmp_path, "--keep-test", "--sharing-repeats", "0")) == 0
+    assert cli.main(command(tmp_path)) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["mean_scores"]["Kin"] >= 0.97
-    assert found["mean_scores"][LINEAR] < 0.8
+    scores = found["sharing"]["comparisons"]["new rows of known groups"]["scores"]
+    assert scores["Kin"]["R²"] >= 0.97 and scores[LINEAR]["R²"] < 0.8
     assert max(found["column_shares"], key=found["column_shares"].get) in ("a", "all columns together")

@@ -50,8 +50,8 @@ def folder(tmp_path_factory, sales):
     folder = tmp_path_factory.mktemp("shops")
     sales.to_csv(folder / "sales.csv", index=False)
     for name, target, other, more in (
-        ("number", "sales", "busy", ["--couplings", "common", "--sharing-repeats", "1"]),
-        ("class", "busy", "sales", ["--quick", "--sharing-repeats", "0"]),
+        ("number", "sales", "busy", ["--set", "couplings=common", "--repeats", "1"]),
+        ("class", "busy", "sales", ["--model", "MK-MTRL", "--repeats", "1"]),
     ):
         out = str(folder / f"{name}.kin")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
@@ -69,8 +69,8 @@ def run(capsys):
 
     def do(*argv, fails=False):
         capsys.readouterr()
-        if argv[0] == "fit" and "--sharing-repeats" not in argv:
-            argv = (*argv, "--sharing-repeats", "0")
+        if argv[0] == "fit" and "--repeats" not in argv:
+            argv = (*argv, "--repeats", "0")
         code = cli.main([str(argument) for argument in argv])
         captured = capsys.readouterr()
         assert code == int(fails), captured.err

@@ -4,6 +4,7 @@ import shlex
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernelkin import load_model
@@ -16,15 +17,14 @@ FLAGS = ["--task", "shop", "--target"]
 def test_says_what_it_found_guessed_and_measured(folder):
     out = (folder / "number.txt").read_text()
     for text in (
-        "120 rows, 3 tasks ('shop') of 40 rows.",
+        "120 rows, 3 groups ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
         "1 number, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
         "Left out column 'id': a different text in every row",
         "Missing values in 'size'",
-        "30 held-out rows of all tasks (trained on 90; parameters at their defaults or as given):",
-        "R² within groups is the predicted share of the variance around each group's own mean",
-        "R² inside each task, best first:",
-        "New rows of known groups: 90 test rows of 3 groups (5 folds inside groups)",
+        "R² within groups, the predicted share of the variance around each group's own mean: ",
+        "The 90% intervals of MK-MTRL contain ",
+        "New rows of known groups: 120 test rows of 3 groups (5 folds inside groups)",
         "gain of MK-MTRL",
         "Recommendation: ",
         "structure found (p = ",
@@ -32,24 +32,19 @@ def test_says_what_it_found_guessed_and_measured(folder):
         "fitted to all rows",
     ):
         assert text in out
-    rows = [line.split() for line in out.splitlines() if line.startswith(("north", "south", "west", "mean "))]
-    values = np.array([[float(cell) for cell in row[1:]] for row in rows])
-    assert values.shape == (4, 2)
-    np.testing.assert_allclose(values[:3].mean(axis=0), values[3], atol=1e-3)
+    # The answer comes before the details of the fit.
+    assert out.index("120 rows") < out.index("RMSE") < out.index("Recommendation: ") < out.index("Certified: ")
 
 
 def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder):
     saved = load_model(folder / "number.kin")
     assert saved.schema.n_rows == 120
-    assert saved.about["evaluation"]["train_rows"] == 90
-    assert list(saved.about["evaluation"]["scores"]) == ["MK-MTRL", SEPARATE, ONE_FOR_ALL]
     assert saved.about["task_rows"] == [["north", 40], ["south", 40], ["west", 40]]
     assert saved.model.couplings == "common"
     verdict = SharingReport.from_dict(saved.about["sharing"])
     assert list(verdict.comparisons["new rows of known groups"].scores) == ["MK-MTRL", "Kin", SEPARATE, ONE_FOR_ALL]
-    # By cross-validation inside the 90 training rows: the 30 test rows are not used.
     found = verdict.comparisons["new rows of known groups"]
-    assert found.test_rows.tolist() == [30, 30, 30] and found.how == "5 folds inside groups"
+    assert found.test_rows.tolist() == [40, 40, 40] and found.how == "5 folds inside groups"
 
 
 def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, sales):
@@ -61,29 +56,52 @@ def test_the_command_that_is_saved_makes_the_same_model(run, folder, tmp_path, s
     np.testing.assert_array_equal(load_model(tmp_path / "again.kin").predict(sales), saved.predict(sales))
 
 
-def test_keep_test_saves_the_model_that_was_tested(run, folder, tmp_path):
-    out = run("fit", folder / "sales.csv", *FLAGS, "busy", "--keep-test", "-o", tmp_path / "m.kin", "--drop", "sales")
+def test_shares_of_variance_and_structures_of_kin(run, folder, tmp_path):
+    out = run("fit", folder / "sales.csv", *FLAGS, "busy", "-o", tmp_path / "m.kin", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values." in out
-    assert "without the test rows" in out
+    assert "of the variation is between the levels of the 3 groups" in out
     assert "structures were compared by the errors of held-out rows" in out and "Recommendation" not in out
-    assert load_model(tmp_path / "m.kin").schema.n_rows == 90
+
+
+def test_later_rows_and_several_groupings(run, sales, tmp_path):
+    """Rows of a shop in order of a date: the last of each are held out; the weekday is a grouping too."""
+    days = np.tile(np.arange(40), 3)
+    frame = sales[["shop", "size", "day", "sales"]].assign(date=np.datetime64("2024-01-01") + days)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    argv = ["fit", tmp_path / "t.csv", *FLAGS, "sales", "--task", "day", "--time", "date", "-o", tmp_path / "m.kin"]
+    out = run(*argv, "--set", "cv=2", "--repeats", "1")
+    assert "Further grouping: 3 groups ('day') of" in out
+    assert "Later rows of known groups: 36 test rows of 3 groups (the last 30% of each group)" in out
+    assert "For later rows of known groups: " in out
+    saved = load_model(tmp_path / "m.kin")
+    assert list(saved.schema.groupings) == ["day"] and [part.name for part in saved.model.groupings_] == ["day"]
+    assert [found["question"] for found in saved.about["evaluations"]][:2] == [
+        "new rows of known groups",
+        "later rows of known groups",
+    ]
+    # A day that was not in training is one more group.
+    new = frame.head(2).assign(day=["Sat", "Wed"])
+    assert np.isfinite(saved.predict(new)).all()
+    error = run(*argv[:-4], "--time", "shop", "-o", tmp_path / "n.kin", fails=True)
+    assert "--time shop: a column of numbers or dates, and --task, are needed" in error
+    error = run(*argv, "--model", "AVG", fails=True)
+    assert "AVG takes one grouping: give --task once, or use Kin" in error
 
 
 def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
     argv = ["--drop", "busy", "--cv", "--model", "AVG", "--kernels", "gaussian:1", "linear@each"]
     argv += ["--set", "normalize=center"]
-    out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "--test-size", "0", "-o", tmp_path / "m.kin")
+    out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "-o", tmp_path / "m.kin")
     saved = load_model(tmp_path / "m.kin")
     assert saved.model.kernel_names_.tolist() == ["rbf(1 x median)", "size: linear", "day: linear", "promo: linear"]
     assert saved.model.normalize == "center"
     assert saved.model.C > 10 and f"C={saved.model.C:g}, normalize=center" in out
-    assert "test rows" not in out
-    assert "evaluation" not in saved.about
+    assert "test rows" not in out and "evaluations" not in saved.about
 
 
 def test_from_standard_input(run, sales, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(sales.to_csv(index=False)))
-    out = run("fit", "-", *FLAGS, "sales", "--test-size", "0", "--model", "AVG", "-o", tmp_path / "m.kin")
+    out = run("fit", "-", *FLAGS, "sales", "--model", "AVG", "-o", tmp_path / "m.kin")
     assert "120 rows" in out
 
 
@@ -92,9 +110,9 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
     frame.loc[frame.shop == "west", "busy"] = "no"
     frame.loc[0, "busy"] = None
     frame.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
-    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--quick", "-o", tmp_path / "m.kin")
+    out = run("fit", tmp_path / "t.tsv", *FLAGS, "busy", "--model", "MK-MTRL", "-o", tmp_path / "m.kin")
     assert "Left out 1 of 120 rows, without 'shop' or 'busy': row 1." in out
-    assert "Left out 1 task with only one class: 'west'." in out
+    assert "Left out 1 group with only one class: 'west'." in out
 
 
 @pytest.mark.parametrize(
@@ -110,14 +128,10 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "sales", "--kernels", "magic"], "unknown kernel 'magic'"),
         (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
-        (
-            ["--target", "sales", "--model", "AVG", "--couplings", "common"],
-            "--couplings: AVG has no part that tasks share",
-        ),
-        (["--target", "sales", "--test-size", "2"], "--test-size must be at least 0 and below 1, not 2"),
+        (["--target", "sales", "--model", "AVG", "--set", "couplings=common"], "--set couplings: AVG has 'C'"),
         (["--target", "sales", "--cv", "--scoring", "magic"], "--scoring magic"),
         (["--target", "sales", "--scoring", "r2"], "--scoring sets the score that --cv maximises"),
-        (["--target", "sales", "--sharing-repeats", "-1"], "--sharing-repeats must be 0 or more, not -1"),
+        (["--target", "sales", "--repeats", "-1"], "--repeats must be 0 or more, not -1"),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, error):
@@ -146,6 +160,42 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
 
 def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.kin"]
-    out = run(*argv, "--set", "C=0.001", "--sharing-repeats", "1")
+    out = run(*argv, "--set", "C=0.001", "--repeats", "1")
     assert re.search(r"Recommendation: (Kin|one model for all|a linear mixed|gradient boosting|a separate)", out)
     assert "--cv tunes them" in out
+
+
+def test_counts_with_their_exposure(run, tmp_path):
+    rng = np.random.default_rng(0)
+    shops, x, hours = np.repeat(list("abcdef"), 12), rng.normal(size=72), rng.uniform(1, 20, 72).round(1)
+    sold = rng.poisson(hours * np.exp(0.5 * x + np.repeat(rng.normal(size=6), 12)))
+    frame = pd.DataFrame({"shop": shops, "x": x, "hours": hours, "sold": sold})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    argv = [
+        "fit",
+        tmp_path / "t.csv",
+        "--task",
+        "shop",
+        "--target",
+        "sold",
+        "--exposure",
+        "hours",
+        "-o",
+        tmp_path / "m.kin",
+    ]
+    out = run(*argv, "--loss", "poisson", "--set", "cv=2", "--repeats", "1")
+    assert "Counts: on request." in out and "groups never seen" in out
+    saved = load_model(tmp_path / "m.kin")
+    assert [column.name for column in saved.schema.columns] == ["x"]
+    # Twice the hours, twice the sales; intervals are of counts.
+    np.testing.assert_allclose(saved.predict(frame.assign(hours=2 * hours)), 2 * saved.predict(frame), rtol=1e-6)
+    assert (saved.predict_interval(frame) % 1 == 0).all()
+    run("predict", tmp_path / "m.kin", tmp_path / "t.csv", "--interval", "-o", tmp_path / "p.csv")
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").prediction, saved.predict(frame))
+    assert "log(sold)" in run("effects", tmp_path / "m.kin")
+    run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
+    assert "add --loss poisson" in run(*argv, fails=True)
+    assert "counts are for Kin, not for AVG" in run(*argv, "--loss", "poisson", "--model", "AVG", fails=True)
+    frame.assign(hours=0).to_csv(tmp_path / "t.csv", index=False)
+    error = run(*argv, "--loss", "poisson", fails=True)
+    assert "column 'hours' has no exposure in row 1" in error

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import r2_score, roc_auc_score
 
 from kernelkin import load_model
 from kernelkin.cli.main import COMMANDS
@@ -41,14 +41,16 @@ def test_several_targets_are_tasks_on_the_same_rows(run, wide, wide_model, tmp_p
     saved = load_model(wide_model / "m")
     assert saved.model.tasks_.tolist() == ["up", "down"]
     assert saved.about["task_rows"] == [["up", 55], ["down", 60]]
-    assert saved.about["evaluation"]["test_rows"] == 15
+    (found,) = saved.about["evaluations"]
+    assert found["test_rows"] == [55, 60] and found["score"] == "R²"
+    assert min(found["task_score"]) > 0.9
     run("predict", wide_model / "m", wide_model / "t.csv", "-o", tmp_path / "p.csv")
     out = pd.read_csv(tmp_path / "p.csv")
     assert out.columns.tolist() == ["x", "day", "up", "down", "up prediction", "down prediction"]
     assert_allclose(out[["up prediction", "down prediction"]], saved.predict(wide))
     # Predictions are in the units of each target.
     assert_allclose(out["up prediction"], 10 * wide.x + 100, atol=3)
-    assert "every target; 2 tasks: 'up', 'down'" in run("inspect", wide_model / "m")
+    assert "every target; 2 groups: 'up', 'down'" in run("inspect", wide_model / "m")
 
 
 def test_intervals_of_several_targets(run, wide, wide_model, tmp_path):
@@ -82,13 +84,13 @@ def test_probabilities_of_several_targets(run, wide, tmp_path):
 def test_scores_of_several_targets_leave_out_missing_ones(run, wide, wide_model):
     found = json.loads(run("score", wide_model / "m", wide_model / "t.csv", "--json"))
     predicted = load_model(wide_model / "m").predict(wide)[5:, 0]
-    assert found["tasks"]["up"]["rows"] == 55
-    assert_allclose(found["tasks"]["up"]["r2"], r2_score(wide.up[5:], predicted))
+    assert found["groups"][0]["group"] == "up" and found["groups"][0]["rows"] == 55
+    assert_allclose(found["groups"][0]["R²"], r2_score(wide.up[5:], predicted))
 
 
 def test_a_target_alone_needs_tasks(run, wide_model):
     error = run("fit", wide_model / "t.csv", "--target", "up", "-o", wide_model / "n", fails=True)
-    assert "--task is missing: name the column with the task of each row, or several --target columns" in error
+    assert "--task is missing: name the column with the group of each row, or several --target columns" in error
 
 
 def test_targets_of_two_kinds_are_refused(run, wide_model):
@@ -96,34 +98,35 @@ def test_targets_of_two_kinds_are_refused(run, wide_model):
     assert "'up' is a number and 'day' a class: fit them separately" in error
 
 
-def test_a_labelled_file_is_tested_on_and_not_learned_from(run, folder, sales, tmp_path):
-    later = sales.iloc[::4].assign(sales=lambda frame: frame.sales + 1)
+def test_scores_of_known_and_of_new_groups_in_the_units_of_the_target(run, folder, sales, tmp_path):
+    run("fit", folder / "sales.csv", *FLAGS[:-2], "--set", "cv=2", "-o", tmp_path / "m.kin")
+    later = pd.concat([sales.iloc[::4], sales.iloc[:6].assign(shop="east")])
     later.to_csv(tmp_path / "later.csv", index=False)
-    argv = [*FLAGS, "--test", tmp_path / "later.csv", "-o", tmp_path / "m.kin"]
-    found = json.loads(run("fit", folder / "sales.csv", *argv, "--json"))
-    assert (found["rows"], found["evaluation"]["train_rows"], found["evaluation"]["test_rows"]) == (120, 120, 30)
+    found = json.loads(run("score", tmp_path / "m.kin", tmp_path / "later.csv", "--json"))
     saved = load_model(tmp_path / "m.kin")
-    scores = json.loads(run("score", tmp_path / "m.kin", tmp_path / "later.csv", "--json"))
-    for task, score in zip(found["evaluation"]["tasks"], found["evaluation"]["scores"]["AVG"], strict=True):
-        rows = later.shop == task
-        assert_allclose(score, r2_score(later.sales[rows], saved.predict(later[rows])))
-        assert_allclose(score, scores["tasks"][task]["r2"])
-    later.assign(shop="east").to_csv(tmp_path / "later.csv", index=False)
-    assert "has tasks not found in" in run("fit", folder / "sales.csv", *argv, fails=True)
+    for question, rows in (
+        ("new rows of known groups", later.shop != "east"),
+        ("groups never seen", later.shop == "east"),
+    ):
+        y, predicted = later.sales[rows], saved.predict(later[rows])
+        scores = found["scores"][question]
+        assert_allclose(scores["RMSE"], np.sqrt(np.mean((y - predicted) ** 2)))
+        assert_allclose(scores["R²"], r2_score(y, predicted))
+        low, high = saved.predict_interval(later[rows], 0.9).T
+        assert_allclose(scores["in 90% interval"], np.mean((low <= y) & (y <= high)))
+    assert [group["group"] for group in found["groups"]] == ["north", "south", "west", "east"]
+    own = later[later.shop == "north"]
+    assert_allclose(found["groups"][0]["RMSE"], np.sqrt(np.mean((own.sales - saved.predict(own)) ** 2)))
+    out = run("score", tmp_path / "m.kin", tmp_path / "later.csv")
+    assert "groups never seen" in out and "north" in out
 
 
-def test_scores_in_the_units_of_the_target_or_by_rank(run, folder, sales, tmp_path):
-    out = run("score", folder / "number.kin", folder / "sales.csv")
-    (north,) = [line.split() for line in out.splitlines() if line.startswith("north")]
-    own = sales[sales.shop == "north"]
-    predicted = load_model(folder / "number.kin").predict(own)
-    assert north[:3] == ["north", "40", f"{r2_score(own.sales, predicted):.3f}"]
-    assert float(north[4]) == pytest.approx(mean_absolute_error(own.sales, predicted), abs=1e-3)
-    found = json.loads(run("score", folder / "class.kin", folder / "sales.csv", "--json"))["tasks"]["north"]
-    saved = load_model(folder / "class.kin")
-    values = saved.model.decision_function(saved.schema.encode(own), tasks=own.shop)
-    assert_allclose(found["auc"], roc_auc_score(own.busy == "yes", values))
-    assert_allclose(found["accuracy"], np.mean(saved.predict(own) == own.busy))
+def test_scores_of_classes(run, folder, sales):
+    found = json.loads(run("score", folder / "class.kin", folder / "sales.csv", "--json"))
+    p = load_model(folder / "class.kin").predict_proba(sales)
+    scores = found["scores"]["new rows of known groups"]
+    assert_allclose(scores["AUC"], roc_auc_score(sales.busy == "yes", p[:, 1]))
+    assert_allclose(scores["accuracy"], np.mean((p[:, 1] > 0.5) == (sales.busy == "yes")))
 
 
 def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_path):
@@ -143,8 +146,8 @@ def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_
 
 def test_a_separator_of_ones_own(run, sales, tmp_path):
     sales.to_csv(tmp_path / "t.csv", index=False, sep="#")
-    out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "--test-size", 0, "-o", tmp_path / "m.kin")
-    assert "120 rows, 3 tasks" in out
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "-o", tmp_path / "m.kin")
+    assert "120 rows, 3 groups" in out
 
 
 @pytest.mark.parametrize("name", ["t.csv.xz", "t.xlsx"])
@@ -158,7 +161,7 @@ def test_other_files(run, folder, sales, tmp_path, name):
         json.loads(run("score", folder / "number.kin", path, "--json"))
         for path in (folder / "sales.csv", tmp_path / name)
     ]
-    assert found[0]["tasks"] == found[1]["tasks"]
+    assert found[0]["groups"] == found[1]["groups"]
     (tmp_path / f"bad{name}").write_bytes(b"no such file")
     assert f"bad{name}" in run("score", folder / "number.kin", tmp_path / f"bad{name}", fails=True)
 
@@ -187,7 +190,6 @@ def test_json_is_all_that_is_printed(run, folder, tmp_path):
     found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.kin", "--json"))
     assert found["columns"]["day"] == "text with 3 values, one feature each"
     assert "a different text in every row" in found["left_out"]["id"]
-    assert found["mean_scores"]["AVG"] == pytest.approx(np.mean(found["evaluation"]["scores"]["AVG"]))
     argv = ["predict", tmp_path / "m.kin", folder / "sales.csv", "--json", "-o"]
     assert json.loads(run(*argv, tmp_path / "p.csv"))["rows"] == 120
     assert "--json prints to standard output" in run(*argv, "-", fails=True)
@@ -204,11 +206,9 @@ def test_completions_have_every_command_and_option(run, shell):
 def test_targets_with_a_unit(run, sales, tmp_path):
     frame = sales.assign(sales=[f"{value} EUR" for value in sales.sales])
     frame.to_csv(tmp_path / "t.csv", index=False)
-    assert "Unit of 'sales': EUR." in run(
-        "fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--sharing-repeats", "0"
-    )
+    assert "Unit of 'sales': EUR." in run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--repeats", "0")
     found = json.loads(run("score", tmp_path / "m", tmp_path / "t.csv", "--json"))
-    assert found["means"]["mae"] < sales.sales.std()
+    assert found["scores"]["new rows of known groups"]["RMSE"] < sales.sales.std()
     frame.assign(sales=[f"{value} USD" for value in sales.sales]).to_csv(tmp_path / "u.csv", index=False)
     error = run("score", tmp_path / "m", tmp_path / "u.csv", fails=True)
     assert (
@@ -223,7 +223,7 @@ def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
     days[7] = "28/2/2003"
     frame = pd.DataFrame({"shop": list("ab") * 36, "day": days, "x": rng.normal(size=72), "y": rng.normal(size=72)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--sharing-repeats", "0", "-o", tmp_path / "m.kin"]
+    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--repeats", "0", "-o", tmp_path / "m.kin"]
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how)
     frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how, "--day-first")
@@ -236,7 +236,7 @@ def test_a_stray_text_in_a_held_out_row_leaves_the_column_out(run, sales, tmp_pa
     table = tmp_path / "t.csv"
     sales.assign(date=days).drop(columns="busy").to_csv(table, index=False)
     task = ["--task", "shop", "--target", "sales"]
-    printed = run("fit", str(table), *task, "--quick", "--sharing-repeats", "0", "-o", str(tmp_path / "m.kin"))
+    printed = run("fit", str(table), *task, "--model", "MK-MTRL", "--repeats", "0", "-o", str(tmp_path / "m.kin"))
     assert "dates mixed with text, such as 'soon' in row 10" in printed
     run("compare", str(table), *task, "--models", "AVG", "--folds", "2")
 

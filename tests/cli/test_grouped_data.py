@@ -25,7 +25,7 @@ def sleep(tmp_path_factory):
         table = pd.read_csv(file)
     folder = tmp_path_factory.mktemp("sleep")
     table[(table.task != 308) | (table.Days == 0)].to_csv(folder / "sleep.csv", index=False)
-    flags = ["--task", "task", "--target", "target", "--sharing-repeats", "0", "-o", str(folder / "m.kin"), "--json"]
+    flags = ["--task", "task", "--target", "target", "-o", str(folder / "m.kin"), "--json"]
     with open(folder / "fit.json", "w") as printed, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", printed)
         assert cli.main(["fit", str(folder / "sleep.csv"), *flags]) == 0
@@ -42,7 +42,10 @@ def test_a_group_of_one_row_is_fitted_and_the_model_is_saved(sleep):
 
 
 def test_held_out_rows_are_scored_beside_the_baselines(sleep):
-    overall = json.loads((sleep / "fit.json").read_text())["evaluation"]["overall"]
+    compared = json.loads((sleep / "fit.json").read_text())["sharing"]["comparisons"]
+    assert list(compared) == ["new rows of known groups", "groups never seen"]
+    assert all(0.8 < part["covered"] < 1 for part in compared.values())
+    overall = compared["new rows of known groups"]["scores"]
     assert list(overall) == ["Kin", SEPARATE, ONE_FOR_ALL]
     assert all(list(scores) == ["RMSE", "R²", "R² within groups"] for scores in overall.values())
     assert 0.6 < overall["Kin"]["R²"] < 1
@@ -77,4 +80,20 @@ def test_inspect_and_report_show_the_shares_of_variance(sleep, tmp_path, capsys)
     name, share = next(iter(shares.items()))
     assert f"{name} {share:.0%}" in capsys.readouterr().out
     assert cli.main(["report", str(sleep / "m.kin"), "-o", str(tmp_path / "r.html")]) == 0
-    assert f'"variance":[["{name}",' in (tmp_path / "r.html").read_text()
+    assert '"variance":[["levels of task",' in (tmp_path / "r.html").read_text()
+
+
+def test_effects_of_groups_are_in_the_units_of_the_table(sleep, tmp_path, capsys):
+    assert cli.main(["effects", str(sleep / "m.kin"), "-o", str(tmp_path / "e.csv")]) == 0
+    out, found = capsys.readouterr().out, pd.read_csv(tmp_path / "e.csv", index_col=0)
+    assert "slope of Days" in out and " ± " in out
+    table = pd.read_csv(sleep / "sleep.csv")
+    means = table[table.task != 308].groupby("task").target.mean()
+    # People with ten rows each differ by their means, which pooling changes little; slopes are per day.
+    difference = found.level.loc[means.index] - found.level.loc[means.index].mean() - (means - means.mean())
+    assert np.abs(difference).max() < 0.2 * np.ptp(means)
+    slopes = {task: np.polyfit(own.Days, own.target, 1)[0] for task, own in table[table.task != 308].groupby("task")}
+    assert np.corrcoef(found["slope of Days"].loc[list(slopes)], list(slopes.values()))[0, 1] > 0.9
+    assert 0.3 < np.ptp(found["slope of Days"]) / np.ptp(list(slopes.values())) < 1.2
+    assert cli.main(["effects", str(sleep / "m.kin"), "--task", "school"]) == 1
+    assert "--task school: this model has the groupings 'task'" in capsys.readouterr().err

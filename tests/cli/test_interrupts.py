@@ -61,8 +61,7 @@ def test_during_an_import_the_program_ends_in_silence(tmp_path, command, name):
 
 
 def test_during_a_command_the_program_reports_the_interrupt(tmp_path):
-    arguments = ["demo", "-o", str(tmp_path)]
-    outcome = run(tmp_path, INTERRUPT_AT_IMPORT, [*MAIN, *arguments], INTERRUPTED_IMPORT="kernelkin.cli.demo")
+    outcome = run(tmp_path, INTERRUPT_AT_IMPORT, [*MAIN, "completion", "bash"], INTERRUPTED_IMPORT="shtab")
     assert outcome == (130, "kernelkin: interrupted\n")
 
 

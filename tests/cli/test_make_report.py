@@ -15,23 +15,28 @@ def contents(path):
 
 
 def test_held_out_rows_are_kept_in_the_units_of_the_table(folder, sales):
-    evaluation = load_model(folder / "number.kin").about["evaluation"]
-    found = evaluation["report"]
+    found = load_model(folder / "number.kin").about["evaluations"][0]
     actual, predicted, low, high = (np.array(found["sample"][n]) for n in ("actual", "predicted", "low", "high"))
     assert set(actual.round(2)) <= set(sales.sales)
     assert ((low < predicted) & (predicted < high)).all()
     assert found["covered"] == pytest.approx(((low <= actual) & (actual <= high)).mean(), rel=1e-5)
-    assert found["n_rows"] == len(actual) == evaluation["test_rows"]
+    assert found["n_rows"] == len(actual) == 120 and found["score"] == "RMSE"
     # The table of the terminal and the page have the same scores.
-    assert found["task_score"] == pytest.approx(evaluation["scores"]["MK-MTRL"], rel=1e-4)
+    scores = load_model(folder / "number.kin").about["sharing"]["comparisons"]["new rows of known groups"]["scores"]
+    assert {name: value for name, value, *_ in found["overall"]} == pytest.approx(scores["MK-MTRL"], rel=1e-4)
+    own = [np.sqrt(np.mean((actual - predicted)[np.array(found["sample"]["task"]) == t] ** 2)) for t in range(3)]
+    assert found["task_score"] == pytest.approx(own, rel=1e-4)
 
 
 def test_probabilities_of_held_out_rows_are_in_bins(folder):
-    evaluation = load_model(folder / "class.kin").about["evaluation"]
-    stated, happened, count = np.array(evaluation["report"]["reliability"]).T
-    assert evaluation["report"]["classes"] == ["no", "yes"]
-    assert (np.diff(stated) >= 0).all() and count.sum() == evaluation["test_rows"]
-    # Stratified: half of the held-out rows are of each class.
+    (found,) = load_model(folder / "class.kin").about["evaluations"]
+    stated, happened, count = np.array(found["reliability"]).T
+    assert found["classes"] == ["no", "yes"] and [name for name, *_ in found["overall"]] == [
+        "log loss",
+        "AUC",
+        "accuracy",
+    ]
+    assert (np.diff(stated) >= 0).all() and count.sum() == found["n_rows"] == 120
     np.testing.assert_allclose(happened @ count / count.sum(), 0.5, atol=0.1)
 
 

@@ -23,13 +23,13 @@ TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 
 def argv(tmp_path):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.kin")]
-    return ["fit", str(tmp_path / "t.csv"), "--sharing-repeats", "0", *given]
+    return ["fit", str(tmp_path / "t.csv"), "--repeats", "0", *given]
 
 
 @pytest.fixture
 def quick(argv):
     """The same without a search."""
-    return [*argv[:-2], "--quick", *argv[-2:]]
+    return [*argv[:-2], "--model", "MK-MTRL", *argv[-2:]]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_model_is_saved_where_the_terminal_has_only_ascii(quick, monkeypatch):
     monkeypatch.setattr(sys, "stdout", ascii_only)
     assert cli.main(quick) == 0
     assert load_model(quick[-1]).schema.n_rows == 24
-    assert b"6 held-out rows" in ascii_only.buffer.getvalue()
+    assert b"24 rows, 2 groups" in ascii_only.buffer.getvalue()
 
 
 def test_a_model_is_saved_with_all_streams_closed_and_no_file_takes_their_numbers(quick):
@@ -72,7 +72,7 @@ def test_a_model_is_saved_with_all_streams_closed_and_no_file_takes_their_number
         "from kernelkin.cli import main as cli\nfailed = cli.main(sys.argv[1:])\nnull = os.stat(os.devnull)\n"
         "os._exit(10 * failed + sum(os.path.samestat(os.fstat(number), null) for number in range(3)))"
     )
-    command = ["sh", "-c", 'exec "$0" -c "$@" <&- >&- 2>&-', sys.executable, code, *quick, "--test-size", "0"]
+    command = ["sh", "-c", 'exec "$0" -c "$@" <&- >&- 2>&-', sys.executable, code, *quick]
     assert subprocess.run(command, check=False).returncode == 3
     assert load_model(quick[-1]).schema.n_rows == 24
 
@@ -115,7 +115,7 @@ def test_an_interrupt_anywhere_is_one_line(argv, monkeypatch, capsys):
 
 def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "parts"
-    argv = [*argv, "--cv", "--model", "AVG", "--test-size", "0", "--cache", str(folder)]
+    argv = [*argv, "--cv", "--model", "AVG", "--cache", str(folder)]
     real, calls = Progress.part, []
 
     def interrupt_at_ten(self, *arguments):
@@ -136,38 +136,6 @@ def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, m
     again = tmp_path / "again.kin"
     assert cli.main([str(again) if argument == str(tmp_path / "m.kin") else argument for argument in argv]) == 0
     np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.kin").predict(TABLE))
-
-
-def test_an_interrupted_comparison_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    argv = ["compare", argv[1], *argv[4:-2], "--models", "AVG", "STL", "--folds", "2"]
-    cached = [*argv, "--cache", "parts"]
-    assert cli.main(argv) == 0
-    undisturbed = capsys.readouterr().out
-    real, begun = Progress.begin, []
-
-    def interrupt_at_three(self, text):
-        begun.append(text)
-        if len(begun) == 3:
-            raise KeyboardInterrupt
-        real(self, text)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "begin", interrupt_at_three)
-        assert cli.main(cached) == 130
-    kept = "the finished parts are in parts; run the same command to continue"
-    assert capsys.readouterr().err.splitlines()[-1] == f"kernelkin: interrupted; {kept}"
-    assert len(list((tmp_path / "parts").glob("*.npz"))) == 2
-    begun.clear()
-    monkeypatch.setattr(Progress, "begin", lambda self, text: begun.append(text))
-    assert cli.main([*cached, "--jobs", "2"]) == 0
-    assert [text.endswith(", from the cache") for text in begun] == [True] * 2 + [False] * 6
-    assert scores(capsys.readouterr().out) == scores(undisturbed)
-
-
-def scores(table):
-    """What was printed, without the seconds of the last column."""
-    return [line.split()[:-1] for line in table.splitlines()]
 
 
 @pytest.mark.parametrize("command", ["fit", "compare"])
@@ -197,7 +165,7 @@ def test_what_is_asked_after_a_fit_cannot_lose_it(quick, monkeypatch, capsys, fa
     assert cli.main(quick) == code
     assert message.format(quick[-1]) in capsys.readouterr().err
     saved = load_model(quick[-1])
-    assert saved.schema.n_rows == 24 and "evaluation" in saved.about and "relations" not in saved.about
+    assert saved.schema.n_rows == 24 and "task_rows" in saved.about and "relations" not in saved.about
 
 
 def test_names_of_the_user_are_printed_as_text(quick, capsys):

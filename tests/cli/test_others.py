@@ -15,18 +15,18 @@ def test_inspect_shows_what_the_model_is(run, folder):
     for text in (
         f"MKMTRLRegressor, saved by kernelkin {kernelkin.__version__}",
         "'sales', a number",
-        "'shop', 3 tasks: 'north', 'south', 'west'",
+        "'shop', 3 groups: 'north', 'south', 'west'",
         "120 rows",
         "couplings=common",
         "within",
-        "RMSE on 30 held-out rows: MK-MTRL",
+        "RMSE on new rows of known groups: MK-MTRL",
         "kernelkin fit",
     ):
         assert text in out
     saved = load_model(folder / "number.kin")
     (north,) = [line.split() for line in out.splitlines() if line.startswith("north")]
     assert north[1] == "40"
-    assert float(north[2]) == pytest.approx(saved.about["evaluation"]["scores"]["MK-MTRL"][0], abs=1e-3)
+    assert float(north[2]) == pytest.approx(saved.about["evaluations"][0]["task_score"][0], abs=1e-3)
     assert north[-1] == f"{1 - saved.model.part_shares_[0, 0]:.0%}"
 
 
@@ -55,20 +55,21 @@ def test_inspect_and_report_every_kind_of_model(run, tmp_path, name):
 def test_compare_cross_validates_models_side_by_side(run, folder):
     argv = ["--task", "shop", "--target", "sales", "--drop", "busy", "--folds", "3"]
     out = run("compare", folder / "sales.csv", *argv, "--models", "mk-mtrl", "AVG", "OLS")
-    assert "120 held-out rows, 3 folds inside every task" in out
-    rows = [re.split(r"\s{2,}", line) for line in out.splitlines() if "±" in line and "s.e." not in line]
+    lines = out.splitlines()
+    begin = lines.index("New rows of known groups: 120 test rows of 3 groups (3 folds inside groups)")
+    rows = [re.split(r"\s{2,}", line) for line in lines[begin + 2 : begin + 8]]
     assert rows[0] == min(rows, key=lambda row: float(row[1]))
-    assert {name for name, *_ in rows} == {"MK-MTRL", "AVG", "OLS", SEPARATE, ONE_FOR_ALL}
-    assert all(0 < float(error[1:]) < float(rmse) < 30 for _, rmse, error, *_ in rows)
+    assert {name for name, *_ in rows} == {"MK-MTRL", "AVG", "OLS", "Kin", SEPARATE, ONE_FOR_ALL}
+    assert all(0 < float(rmse) < 30 for _, rmse, *_ in rows) and "gain of MK-MTRL" in out
 
 
 def test_compare_classes_and_several_targets(run, folder, sales, tmp_path):
     argv = ["--folds", "2", "--models", "AVG"]
     out = run("compare", folder / "sales.csv", "--task", "shop", "--target", "busy", "--drop", "sales", *argv)
-    assert re.search(r"model +log loss +± s.e. +AUC +accuracy +seconds", out)
+    assert re.search(r"model +log loss +AUC +accuracy +gain of AVG", out)
     sales[["size", "day", "sales"]].assign(more=2 * sales.sales).to_csv(tmp_path / "t.csv", index=False)
     out = run("compare", tmp_path / "t.csv", "--target", "sales", "more", *argv)
-    assert re.search(r"model +mean R² +seconds", out) and "±" not in out
+    assert re.search(r"model +RMSE +R² +gain of AVG", out)
 
 
 def test_compare_refuses_what_cannot_be(run, folder):

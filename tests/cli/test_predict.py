@@ -45,7 +45,7 @@ def test_parquet_files_are_predicted_and_fitted(run, folder, tmp_path, sales):
     np.testing.assert_allclose(
         pd.read_csv(tmp_path / "out.csv").prediction, load_model(folder / "number.kin").predict(sales)
     )
-    flags = ["--task", "shop", "--target", "sales", "--model", "AVG", "--test-size", "0"]
+    flags = ["--task", "shop", "--target", "sales", "--model", "AVG"]
     assert "120 rows" in run("fit", tmp_path / "in.parquet", *flags, "-o", tmp_path / "m.kin")
 
 
@@ -139,7 +139,7 @@ def test_rows_of_other_lengths_have_the_prediction_in_its_column(run, folder, tm
 
 def test_a_predicted_class_is_quoted_where_it_has_to_be(run, folder, tmp_path, sales):
     sales.assign(busy=np.where(sales.busy == sales.busy[0], 'a, "b"', "c")).to_csv(tmp_path / "in.csv", index=False)
-    arguments = ["--task", "shop", "--target", "busy", "--model", "AVG", "--test-size", "0"]
+    arguments = ["--task", "shop", "--target", "busy", "--model", "AVG"]
     run("fit", tmp_path / "in.csv", *arguments, "-o", tmp_path / "m.kin")
     run("predict", tmp_path / "m.kin", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
     assert set(pd.read_csv(tmp_path / "out.csv").prediction) == {'a, "b"', "c"}

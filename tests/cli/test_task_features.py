@@ -24,7 +24,7 @@ def shops(tmp_path_factory):
 
 
 def fit(run, shops, out, *more):
-    flags = ["--task", "shop", "--target", "sales", "--test-size", "0", "-o", out]
+    flags = ["--task", "shop", "--target", "sales", "-o", out]
     return run("fit", shops / "rows.csv", *flags, *more)
 
 
@@ -37,7 +37,7 @@ def test_new_tasks_are_predicted_by_features_of_the_fit(run, shops, tmp_path):
 
 
 def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.kin", "--couplings", "common", "--unknown-tasks", "common")
+    fit(run, shops, tmp_path / "m.kin", "--set", "couplings=common", "unknown_tasks=common")
     assert "unknown_tasks=common" in run("inspect", tmp_path / "m.kin")
     run("predict", tmp_path / "m.kin", shops / "new.csv", "-o", tmp_path / "out.csv")
     refused = ["predict", tmp_path / "m.kin", shops / "new.csv", "--unknown-tasks", "error", "-o", tmp_path / "o.csv"]
@@ -56,12 +56,12 @@ def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path)
 )
 def test_faulty_features_are_refused(run, shops, tmp_path, file, more, message):
     path = file if file == "-" else shops / file
-    flags = ["--task", "shop", "--target", "sales", "--test-size", "0", "-o", tmp_path / "m.kin"]
+    flags = ["--task", "shop", "--target", "sales", "-o", tmp_path / "m.kin"]
     assert message in run("fit", shops / "rows.csv", *flags, "--task-features", path, *more, fails=True)
 
 
 def test_models_of_the_paper_take_no_features(run, shops, tmp_path):
-    fit(run, shops, tmp_path / "m.kin", "--quick")
+    fit(run, shops, tmp_path / "m.kin", "--model", "MK-MTRL")
     argv = ["predict", tmp_path / "m.kin", shops / "new.csv", "--task-features", shops / "opened.csv"]
     message = "--task-features: MKMTRLRegressor does not use features of tasks"
     assert message in run(*argv, "-o", tmp_path / "out.csv", fails=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 from kernelkin import KinRegressor
 from kernelkin.mixed import structures
@@ -254,6 +255,21 @@ def test_two_crossed_groupings_are_better_than_one(exact_rows, monkeypatch):
     assert np.diff(unknown)[0] > 2 * np.diff(two.predict_interval(rows[:1], tasks=[[0, 0]]))[0]
 
 
+@pytest.mark.parametrize("exact_rows", [300, 20])
+def test_groups_of_a_second_grouping_have_slopes(exact_rows, monkeypatch):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    rng = np.random.default_rng(0)
+    first, second, rows = rng.integers(10, size=200), rng.integers(8, size=200), rng.normal(size=(200, 1))
+    slopes, both = rng.normal(size=8), np.column_stack([first, second])
+    truth = rng.normal(size=10)[first] + slopes[second] * rows[:, 0]
+    y, train = truth + 0.3 * rng.normal(size=200), np.arange(200) < 100
+    model = KinRegressor(cv=2, random_state=0).fit(rows[train], y[train], tasks=both[train])
+    assert np.mean((model.predict(rows[~train], tasks=both[~train]) - truth[~train]) ** 2) < 0.1
+    assert model.variance_components_["slopes 2"] > 0.2
+    found = model.task_effects(1)
+    assert np.abs(found["slope of x0"] - (slopes - slopes.mean())).max() < 4 * found["standard_error of x0"].max()
+
+
 def wide_problem():
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(20, 2))
@@ -355,3 +371,15 @@ def test_a_row_of_wide_data_is_held_out_for_all_tasks_at_once():
     for row in range(20):
         assert len(np.unique(found[at == row])) == 1
     assert len(np.unique(found)) == 3
+
+
+def test_the_score_is_r2_over_all_rows_however_small_the_groups():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(12), 5)
+    X, level = rng.normal(size=(60, 1)), np.repeat(rng.normal(size=12), 5)
+    y = 3 * level + 0.01 * X[:, 0] + 0.1 * rng.normal(size=60)
+    train = np.tile([True, True, True, False, False], 12)
+    model = KinRegressor(cv=2, random_state=0).fit(X[train], y[train], tasks=tasks[train])
+    expected = r2_score(y[~train], model.predict(X[~train], tasks=tasks[~train]))
+    assert model.score(X[~train], y[~train], tasks=tasks[~train]) == pytest.approx(expected)
+    assert expected > 0.9 > 0 > np.mean(list(model.score_tasks(X[~train], y[~train], tasks=tasks[~train]).values()))

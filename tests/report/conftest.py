@@ -40,10 +40,10 @@ def fit_table(estimator, frame, target, name="school"):
     saved = SavedModel(model, schema, "0.1.0", {"command": "kernelkin fit schools.csv", "data": "schools.csv"})
     labels = frame[name].unique().tolist()
     fresh = make_table(len(labels), 6, seed=1, first=labels[0])
-    evaluation = evaluation_content(rows_of_table(saved, fresh, "rows that this fit had not seen"))
+    found = rows_of_table(saved, fresh, "rows that this fit had not seen")
     rows = [[task, int((frame[name] == task).sum())] for task in labels]
     stored = {
-        "evaluation": {"report": evaluation},
+        "evaluations": [evaluation_content(*part) for part in found.items()],
         "sharing": made_comparison(model.tasks_).to_dict(),
         "task_rows": rows,
     }

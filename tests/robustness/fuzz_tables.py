@@ -26,7 +26,7 @@ TOKENS = [
 ]  # fmt: skip
 CODINGS = ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1", "utf-7", "cp037"]
 ARGUMENTS = {
-    "task": "shop",
+    "task": ["shop"],
     "target": ["sales"],
     "decimal": ".",
     "drop": [],

@@ -1,6 +1,5 @@
 """A cache gives back what was computed from the same, and never what was computed from anything else."""
 
-import warnings
 from functools import partial
 
 import numpy as np
@@ -15,7 +14,6 @@ from kernelkin import (
 )
 from kernelkin.cli import main as cli
 from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from kernelkin.relations import baselines
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -128,52 +126,11 @@ def test_code_of_the_user_is_refused_as_it_may_change(tmp_path, kernel):
     assert fit(None, estimator__kernels=[kernel]).n_cached_ == 0
 
 
-class TestCompare:
-    @pytest.fixture
-    def compare(self, tmp_path, capsys, monkeypatch):
-        rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
-
-        kept = {name: baselines.BASELINES[name] for name in (baselines.SEPARATE, baselines.ONE_FOR_ALL)}
-        monkeypatch.setattr(baselines, "BASELINES", kept)
-
-        def run(*more, first_row=rows[0]):
-            table = tmp_path / "t.csv"
-            table.write_text("\n".join(["task,x,y", first_row, *rows[1:]]))
-            argv = ["compare", str(table), "--task", "task", "--target", "y", "--folds", "2", "--models", "OLS", "AVG"]
-            assert cli.main([*argv, "--cache", str(tmp_path / "cache"), *more]) == 0
-            printed = capsys.readouterr()
-            warned = [line for line in printed.err.splitlines() if "warning: " in line]
-            return printed.out, printed.err.count("from the cache"), warned
-
-        return run
-
-    def test_a_second_time_all_is_found_and_the_table_is_the_same(self, compare):
-        first, second, third = compare(), compare(), compare("--jobs", "2")
-        assert (first[1], second[1], third[1]) == (0, 8, 8)
-        assert first[0] == second[0] == third[0] and not first[2]
-
-    def test_whatever_changes_is_computed_again(self, compare):
-        compare()
-        assert compare("--set", "C=2")[1] == 6
-        assert compare("--seed", "1")[1] == 0
-        assert compare(first_row=f"a,{X[0, 0] + 1e-9},{Y[0]}")[1] == 0
-        # Where the row is held out, what is said of it does not depend on its target.
-        assert compare(first_row=f"a,{X[0, 0]},{Y[0] + 1e-9}")[1] == 4
-
-    def test_warnings_are_repeated(self, compare):
-        more = ("--models", "MK-MTRL", "--set", "max_iter=1", "tol=1e-12")
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            first, second = compare(*more), compare(*more)
-        assert (first[1], second[1]) == (0, 6)
-        assert first[2] == second[2] and len(first[2]) >= 2 and "max_iter" in first[2][0]
-
-
 def test_fit_keeps_its_searches(tmp_path, capsys):
     rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
-    argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG", "--test-size", "0"]
-    argv += ["-o", str(tmp_path / "m.kin"), "--cache", str(tmp_path / "cache"), "--sharing-repeats", "0"]
+    argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG"]
+    argv += ["-o", str(tmp_path / "m.kin"), "--cache", str(tmp_path / "cache"), "--repeats", "0"]
     assert cli.main(argv) == 1
     assert "--cache stores results of the parameter search: it needs --cv" in capsys.readouterr().err
     for told in (False, True):

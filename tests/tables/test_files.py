@@ -31,7 +31,7 @@ def test_tasks_are_names(tmp_path, cells, tasks):
     rows = "".join(f"{cell},{i}.5,{i}\n" for i, cell in enumerate(cells))
     frame = read_table(write(tmp_path / "t.csv", "task,x,y\n" + rows), "task", "y")
     assert frame.task.tolist() == tasks
-    pieces = pd.concat([piece.values(["x"], "task") for piece in read_pieces(str(tmp_path / "t.csv"), 2)])
+    pieces = pd.concat([piece.values(["x"], ["task"]) for piece in read_pieces(str(tmp_path / "t.csv"), 2)])
     assert pieces.task.tolist() == cells
 
 
@@ -40,7 +40,7 @@ def test_an_empty_task_is_missing(tmp_path):
         frame = read_table(write(tmp_path / "t.csv", "task,y\n" + labels), "task", "y")
         assert frame.task.isna().tolist() == [False, True]
     (piece,) = read_pieces(str(tmp_path / "t.csv"), 5)
-    assert piece.values([], "task").task.isna().tolist() == [False, True]
+    assert piece.values([], ["task"]).task.isna().tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

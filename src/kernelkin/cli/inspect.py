@@ -1,39 +1,24 @@
-"""`kernelkin inspect` and `kernelkin report`: describe a saved model in the terminal or as an HTML page."""
+"""`kernelkin inspect`, `effects`, `report` and `models`: describe a saved model, or the models that there are."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import nullcontext
 from typing import Any
 
 from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
-from ..files import check_writable
+from ..files import check_writable, write_whole
+from ..registry import all_models
 from ..relations.analysis import TaskRelations
 from ..relations.sharing import SharingReport
-from .evaluation import as_text, shorten
-from .problem import add_format_arguments, in_file, text_format
+from ..storage.model_files import SavedModel, load_model
+from .problem import in_file, text_format
 from .score import read_labelled
-from .terminal import Terminal
-
-HELP = "describe a saved model: its kind, data, scores, kernels and certificate"
-EXAMPLES = "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all"
-REPORT_HELP = "write an HTML file, usable offline, that shows how well a saved model predicts and why"
-REPORT_EXAMPLES = (
-    "  kernelkin report sales.kin -o report.html\n"
-    "  kernelkin report sales.kin --test later.csv -o report.html\n"
-    "  kernelkin report old.kin new.kin --test later.csv -o comparison.html"
-)
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
-    parser.add_argument("--all", action="store_true", help="show every task, even if there are many")
+from .terminal import Terminal, as_text, shorten
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage.model_files import load_model
-
     saved = load_model(arguments.model)
     model, about = saved.model, saved.about
     terminal.say(f"{type(model).__name__}, saved by kernelkin {saved.version}")
@@ -43,22 +28,24 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if columns:
         rows = [list(row) for row in zip(map(str, model.tasks_.tolist()), *columns.values(), strict=True)]
         terminal.say()
-        terminal.table(["task", *columns], rows if arguments.all else list(shorten(rows)))
+        terminal.table(["group", *columns], rows if arguments.all else list(shorten(rows)))
 
 
-def facts(saved: Any) -> list[tuple[str, str]]:
+def facts(saved: SavedModel) -> list[tuple[str, str]]:
     """Return titles and texts that describe a saved model."""
     model, schema, about = saved.model, saved.schema, saved.about
     found = []
     if schema is not None:
         found.append(("target", f"{schema.target!r}, {'a number' if schema.regression else 'a class'}"))
-        tasks = f"{len(model.tasks_)} tasks: {listing(model.tasks_, 5)}"
-        found.append(("task", f"{schema.task!r}, {tasks}" if schema.task is not None else f"every target; {tasks}"))
+        groups = f"{len(model.tasks_)} groups: {listing(model.tasks_, 5)}"
+        found.append(("task", f"{schema.task!r}, {groups}" if schema.task is not None else f"every target; {groups}"))
+        if schema.groupings:
+            found.append(("also by", listing(list(schema.groupings), 6)))
         names = listing([column.name for column in schema.columns], 6)
         found.append(("features", f"{len(schema.features)} from {len(schema.columns)} columns: {names}"))
         found.append(("fitted to", f"{schema.n_rows} rows"))
     else:
-        found.append(("tasks", listing(model.tasks_, 5)))
+        found.append(("groups", listing(model.tasks_, 5)))
     found.append(("parameters", ", ".join(f"{k}={v}" for k, v in changed_parameters(model).items()) or "the defaults"))
     if hasattr(model, "kernel_names_"):
         found.append(("kernels", f"{len(model.kernel_names_)}: {listing(model.kernel_names_, 6)}"))
@@ -69,13 +56,13 @@ def facts(saved: Any) -> list[tuple[str, str]]:
     gap = relative_gap(model)
     if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
-    if "evaluation" in about:
-        rows, overall = about["evaluation"]["test_rows"], about["evaluation"]["overall"]
-        kind = next(iter(next(iter(overall.values()))))
-        scores = "; ".join(f"{name} {as_text(scores[kind])}" for name, scores in overall.items())
-        found.append(("test", f"{kind} on {rows} held-out rows: {scores}"))
     if "comparisons" in about.get("sharing", {}):
-        found.append(("sharing", SharingReport.from_dict(about["sharing"]).verdict))
+        report = SharingReport.from_dict(about["sharing"])
+        for question, part in report.comparisons.items():
+            first = next(iter(part.scores[report.name]))
+            scores = "; ".join(f"{name} {as_text(scores[first])}" for name, scores in part.scores.items())
+            found.append(("test", f"{first} on {question}: {scores}"))
+        found += [("verdict", text) for text in report.verdicts]
     if "relations" in about:
         found.append(("relations", TaskRelations.from_dict(about["relations"]).headline()))
     if "command" in about:
@@ -84,15 +71,14 @@ def facts(saved: Any) -> list[tuple[str, str]]:
 
 
 def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the columns of the table of tasks, by title."""
+    """Return the columns of the table of groups, by title, without those that say the same of all groups."""
     tasks, found = model.tasks_.tolist(), {}
     if "task_rows" in about:
         counts = dict(map(tuple, about["task_rows"]))
         found["rows"] = [str(counts.get(task, "")) for task in tasks]
-    if "evaluation" in about:
-        evaluation = about["evaluation"]
-        own = dict(zip(evaluation["tasks"], next(iter(evaluation["scores"].values())), strict=True))
-        found[evaluation["score"]] = [as_text(own.get(task)) for task in tasks]
+    for evaluation in about.get("evaluations", [])[:1]:
+        own = dict(zip(evaluation["tasks"], evaluation["task_score"], strict=True))
+        found[evaluation["score"]] = [as_text(own.get(str(task))) for task in tasks]
     if hasattr(model, "kernel_weights_"):
         found["largest kernel"] = [
             f"{model.kernel_names_[weights.argmax()]} {weights.max() / (weights.sum() or 1.0):.0%}"
@@ -100,37 +86,74 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
         ]
     if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
         found["shared"] = [f"{1 - own:.0%}" for own in model.part_shares_[:, 0]]
-    return found
+    return {title: cells for title, cells in found.items() if title == "rows" or len(set(cells)) > 1}
 
 
-def add_report_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="file saved by `kernelkin fit`, or two files to compare"
+def run_effects(arguments: Namespace, terminal: Terminal) -> None:
+    """Print the levels and slopes of groups, from the largest level to the smallest."""
+    if arguments.out is not None:
+        check_writable(arguments.out)
+    saved = load_model(arguments.model)
+    model, schema = saved.model, saved.schema
+    if not hasattr(model, "task_effects"):
+        raise ValueError(f"{type(model).__name__} has no effects of groups: fit Kin, the default model")
+    names = [] if schema is None else schema.task_names
+    if arguments.task is not None and arguments.task not in names:
+        raise ValueError(f"--task {arguments.task}: this model has the groupings {listing(names)}")
+    table = model.task_effects(0 if arguments.task is None else names.index(arguments.task))
+    # Targets were standardised before the fit, and so were numbers.
+    scales = (
+        {} if schema is None else {column.name: column.scale for column in schema.columns if column.kind == "number"}
     )
-    parser.add_argument("-o", "--out", required=True, metavar="HTML", help="the file to write")
-    parser.add_argument("--test", metavar="FILE", help="labelled table to test on, instead of the rows held out by fit")
-    parser.add_argument("--title", help="title of the page (default: the target and the task)")
-    add_format_arguments(parser)
+    target_scale = schema.target_scales[0] if schema is not None and schema.regression else 1.0
+    for name in table.columns.drop("rows"):
+        table[name] *= target_scale / scales.get(name.partition(" of ")[2], 1.0)
+    table = table.sort_values("level", ascending=False)
+    if arguments.out is not None:
+        write_whole(arguments.out, table.to_csv())
+    unit = schema.target if schema is not None and schema.regression else "log odds"
+    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
+    terminal.say(
+        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
+    )
+    titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
+    cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
+    for name in table.columns[table.columns.str.startswith("slope of ")]:
+        # Slopes of texts, one for each of their values, are in the file only.
+        if name.partition(" of ")[2] in scales:
+            errors = table[name.replace("slope", "standard_error", 1)]
+            cells[name] = [
+                f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)
+            ]
+    rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
+    terminal.table(["group", "rows", *cells], rows if arguments.all else list(shorten(rows)))
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
-    from ..storage.model_files import load_model
 
     if len(arguments.models) > 2:
         raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")
     check_writable(arguments.out)
     models = [load_model(path) for path in arguments.models]
-    test = None if arguments.test is None else _read_test(arguments, models)
+    test = None
+    if arguments.test is not None:
+        for path, saved in zip(arguments.models, models, strict=True):
+            if saved.schema is None:
+                raise ValueError(f"--test: {path} was saved without the schema of a table")
+        test = read_labelled(arguments.test, models[0], text_format(arguments))[0]
     with in_file(arguments.test) if arguments.test else nullcontext():
         report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
     report.save(arguments.out)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")
 
 
-def _read_test(arguments: Namespace, models: list[Any]) -> Any:
-    """Return the labelled table, without rows that have no task or no target."""
-    for path, saved in zip(arguments.models, models, strict=True):
-        if saved.schema is None:
-            raise ValueError(f"--test: {path} was saved without the schema of a table")
-    return read_labelled(arguments.test, models[0], text_format(arguments))[0]
+def run_models(arguments: Namespace, terminal: Terminal) -> None:
+    width = max(len(model.name) for model in all_models())
+    for model in all_models():
+        kinds = [kind for kind, found in (("classes", model.classifier), ("numbers", model.regressor)) if found]
+        more = "; needs the targets of all tasks for every row, so from Python only" if model.needs_wide else ""
+        terminal.say(f"{model.name:<{width}}  {model.description}")
+        terminal.say(f"{'':<{width}}    predicts {' and '.join(kinds)}{more}")
+        if arguments.references:
+            terminal.say(f"{'':<{width}}    {model.reference}")

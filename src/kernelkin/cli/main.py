@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from errno import EPIPE
 from importlib import import_module
-from typing import Any, NamedTuple
+from threading import current_thread, main_thread
+from typing import Any
 
 from .. import __version__
-from ..registry import all_models
-from . import compare, fit, inspect, predict, score
+from .arguments import COMMANDS, Command
 from .terminal import Terminal, complain
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 SESSION = f"""\
 a session:
-  kernelkin fit shops.csv --task shop --target sales --cv -o sales.kin
+  kernelkin fit shops.csv --task shop --target sales -o sales.kin
   kernelkin report sales.kin -o report.html
   kernelkin predict sales.kin new.csv -o predictions.csv
 
@@ -27,110 +28,10 @@ a session:
 exit codes: 0 success, {FAILED} failure, {USAGE} wrong usage, {INTERRUPTED} interrupted"""
 
 
-class Command(NamedTuple):
-    """A subcommand: its help, its arguments, and the function that runs it.
-
-    `writes_files` means that the result is a file, so the command continues when standard output is closed.
-    """
-
-    name: str
-    help: str
-    examples: str
-    arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace, Terminal], None]
-    writes_files: bool = False
-
-
-def _demo_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
-    parser.add_argument(
-        "--data",
-        choices=("fertility", "grunfeld", "elnino"),
-        default="fertility",
-        help="births in countries (default), investment of firms, or temperature of the sea",
-    )
-    parser.add_argument("--rows", type=int, default=4, help="training rows of each group (default: 4)")
-    parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
-
-
-def _demo(arguments: Namespace, terminal: Terminal) -> None:
-    from .demo import run_demo
-
-    run_demo(terminal, arguments.out, data=arguments.data, rows=arguments.rows, draws=arguments.draws)
-
-
-def _models_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--references", action="store_true", help="also show the publication of each")
-
-
-def _models(arguments: Namespace, terminal: Terminal) -> None:
-    width = max(len(model.name) for model in all_models())
-    for model in all_models():
-        kinds = [kind for kind, found in (("classes", model.classifier), ("numbers", model.regressor)) if found]
-        more = "; needs the targets of all tasks for every row, so from Python only" if model.needs_wide else ""
-        terminal.say(f"{model.name:<{width}}  {model.description}")
-        terminal.say(f"{'':<{width}}    predicts {' and '.join(kinds)}{more}")
-        if arguments.references:
-            terminal.say(f"{'':<{width}}    {model.reference}")
-
-
-def _completion_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
-
-
-def _completion(arguments: Namespace, terminal: Terminal) -> None:
-    try:
-        shtab = import_module("shtab")
-    except ImportError as error:
-        raise ImportError("completion needs shtab: install kernelkin[cli], or pip install shtab") from error
-    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())
-
-
-COMMANDS = (
-    Command(
-        "demo",
-        "compare models on real data with few rows in each group, and draw a figure",
-        "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
-        _demo_arguments,
-        _demo,
-        writes_files=True,
-    ),
-    Command("fit", fit.HELP, fit.EXAMPLES, fit.add_arguments, fit.run, writes_files=True),
-    Command("predict", predict.HELP, predict.EXAMPLES, predict.add_arguments, predict.run, writes_files=True),
-    Command("score", score.HELP, score.EXAMPLES, score.add_arguments, score.run),
-    Command("inspect", inspect.HELP, inspect.EXAMPLES, inspect.add_arguments, inspect.run),
-    Command("compare", compare.HELP, compare.EXAMPLES, compare.add_arguments, compare.run),
-    Command(
-        "report",
-        inspect.REPORT_HELP,
-        inspect.REPORT_EXAMPLES,
-        inspect.add_report_arguments,
-        inspect.run_report,
-        writes_files=True,
-    ),
-    Command(
-        "models",
-        "list the models, what they do and where they were published",
-        "  kernelkin models\n  kernelkin models --references",
-        _models_arguments,
-        _models,
-    ),
-    Command(
-        "completion",
-        "print a script that completes commands and options in bash, zsh or fish",
-        "  kernelkin completion fish | source         # in ~/.config/fish/config.fish\n"
-        '  eval "$(kernelkin completion bash)"       # in ~/.bashrc\n'
-        '  eval "$(kernelkin completion zsh)"        # in ~/.zshrc, after compinit',
-        _completion_arguments,
-        _completion,
-    ),
-)
-
-
 def build_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="kernelkin",
-        description="Multi-task multiple kernel learning: which kernels each task uses, and how tasks are related.",
+        description="Models for data with groups: fit a table, compare with simpler models, predict, and report.",
         epilog=SESSION,
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -181,13 +82,28 @@ def _run(arguments: Namespace) -> int:
     terminal = Terminal(keep_going=arguments.command.writes_files)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        arguments.command.run(arguments, terminal)
+        _function(arguments.command)(arguments, terminal)
     if sys.stdout is not None and terminal.lost is None:
         sys.stdout.flush()
     if terminal.lost is not None and not _is_broken_pipe(terminal.lost):
         complain(f"error: the result is complete, but standard output failed: {_describe(terminal.lost)}")
         return FAILED
     return 0
+
+
+def _function(command: Command) -> Callable[[Namespace, Terminal], None]:
+    """Import the function of a command; an interrupt meanwhile ends the process in silence.
+
+    An exception would be raised inside the import of an extension module.
+    """
+    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
+    if handled:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return getattr(import_module(f".{command.module}", __package__), command.run)
+    finally:
+        if handled:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _fill_closed_streams() -> None:
@@ -221,3 +137,17 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
+
+
+def run_completion(arguments: Namespace, terminal: Terminal) -> None:
+    try:
+        shtab = import_module("shtab")
+    except ImportError as error:
+        raise ImportError("completion needs shtab: install kernelkin[cli], or pip install shtab") from error
+    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())
+
+
+def run_demo(arguments: Namespace, terminal: Terminal) -> None:
+    from .demo import run_demo
+
+    run_demo(terminal, arguments.out, data=arguments.data, rows=arguments.rows, draws=arguments.draws)

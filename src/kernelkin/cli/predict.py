@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,63 +13,15 @@ from ..data.arrays import listing
 from ..tables.cells import CellError
 from ..tables.encoder import check_names
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
-from .problem import DATA_HELP, add_format_arguments, in_file, text_format
+from .problem import in_file, text_format
 from .terminal import Terminal, complain
-from .training import add_task_features, by_task, read_task_features
+from .training import TASK, by_task, read_task_features
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-HELP = "add a column of predictions to a table of any length"
-EXAMPLES = (
-    "  kernelkin predict sales.kin new.csv -o predictions.csv\n"
-    "  cat new.csv | kernelkin predict sales.kin - -o - | head\n"
-    "  kernelkin predict sales.kin new_shops.csv --task-features shops.csv -o predictions.csv\n"
-    "  kernelkin predict sales.kin new.csv --interval -o predictions.csv\n"
-    "  kernelkin predict churn.kin new.csv --proba -o predictions.csv\n\n"
-    "the cells of a CSV or TSV file are copied unchanged, and a cell with the prediction is added to each row. A\n"
-    "model with several targets adds a column for each, named by the target and --column. The output is UTF-8"
-)
 # Characters at which a spreadsheet starts a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="a file saved by `kernelkin fit`")
-    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
-    parser.add_argument(
-        "-o", "--out", required=True, metavar="OUT", help="CSV or TSV file, may be compressed (.gz), or - for stdout"
-    )
-    parser.add_argument(
-        "--column", default="prediction", metavar="NAME", help="name of the new column (default: prediction)"
-    )
-    parser.add_argument(
-        "--proba", action="store_true", help="also add the probability of each class, in columns probability_CLASS"
-    )
-    parser.add_argument(
-        "--interval",
-        type=float,
-        nargs="?",
-        const=0.9,
-        metavar="COVERAGE",
-        help="also add intervals that contain this share of the targets (default share: 0.9), in columns NAME_low and "
-        "NAME_high",
-    )
-    parser.add_argument(
-        "--unknown-tasks",
-        choices=["common", "error"],
-        help="how to treat tasks that were not in training: predict them by the part common to all tasks, or raise an "
-        "error (default: as in `kernelkin fit`)",
-    )
-    add_task_features(parser, "predict new tasks with a model that was fitted with task features")
-    parser.add_argument(
-        "--safe-csv",
-        action="store_true",
-        help="put ' before texts that a spreadsheet would run as a formula (texts that begin with = + - @)",
-    )
-    add_format_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print a summary as one JSON object, for scripts")
-    parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
@@ -133,7 +85,8 @@ def _predict_all(
     saved: Any, arguments: Namespace, file: TextIO, separator: str, columns: list[str]
 ) -> tuple[int, dict[str, set[str]]]:
     """Write each piece with its predictions; return the number of rows and the texts that were not in training."""
-    features = [column.name for column in saved.schema.columns]
+    schema = saved.schema
+    features = [*(column.name for column in schema.columns), *filter(None, (schema.offset, schema.exposure))]
     count, unseen = 0, dict[str, set[str]]()
     form = text_format(arguments)
     if form.decimal != ".":
@@ -143,8 +96,8 @@ def _predict_all(
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
         with in_file(arguments.data):
-            check_names(piece.header, [*features, *([saved.schema.task] if saved.schema.task else [])])
-        values = piece.values(features, saved.schema.task)
+            check_names(piece.header, [*features, *saved.schema.task_names])
+        values = piece.values(features, saved.schema.task_names)
         added = dict(zip(columns, _predict(saved, values, arguments, count), strict=True))
         # The output keeps the separator of the input, such as a semicolon, unless its ending implies another.
         anew = piece.separator is None or separator != input_separator(arguments.data)
@@ -168,7 +121,7 @@ def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     """Return the model with the new tasks of a file of features."""
     if not hasattr(saved.model, "with_tasks"):
         raise ValueError(f"--task-features: {type(saved.model).__name__} does not use features of tasks; fit Kin")
-    frame = read_task_features(arguments.task_features, saved.schema.task, text_format(arguments))
+    frame = read_task_features(arguments.task_features, saved.schema.task or TASK, text_format(arguments))
     try:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))
     except ValueError as error:

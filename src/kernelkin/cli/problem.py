@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import listing
-from ..data.forms import TaskData, read_training
 from ..tables.cells import Decimal, as_numbers
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
@@ -24,38 +23,6 @@ if TYPE_CHECKING:
 MOST_CLASSES = 10
 # Squares of numbers below this underflow.
 TINY = 1e-150
-DATA_HELP = "CSV, TSV, Parquet or Excel file with a header, optionally compressed (.gz, .xz), or - for CSV on stdin"
-
-
-def add_data_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
-    parser.add_argument("--task", metavar="COL", help="column with the task of each row")
-    parser.add_argument(
-        "--target",
-        required=True,
-        nargs="+",
-        metavar="COL",
-        help="column to predict; or several columns, each a task on the same rows (then without --task)",
-    )
-    parser.add_argument("--drop", nargs="+", default=[], metavar="COL", help="columns to leave out")
-    add_format_arguments(parser)
-    parser.add_argument(
-        "--day-first",
-        action=BooleanOptionalAction,
-        help="whether 3/4/2024 is the third of April (default: no, with a warning for ambiguous columns)",
-    )
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--classification", action="store_true", help="treat the target as a class")
-    kind.add_argument("--regression", action="store_true", help="treat the target as a number")
-
-
-def add_format_arguments(parser: ArgumentParser) -> None:
-    """Add the options for the format of text files, for all commands that read a table."""
-    parser.add_argument(
-        "--sep", metavar="CHAR", help="column separator, or tab (default: by the file ending and the header)"
-    )
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help="encoding of a text file (default: utf-8)")
-    parser.add_argument("--decimal", choices=[".", ","], default=".", help="decimal separator of numbers (default: .)")
 
 
 def text_format(arguments: Namespace) -> TextFormat:
@@ -70,109 +37,82 @@ class TableProblem:
 
     Attributes
     ----------
-    task : the column of tasks; None if every target is a task.
+    tasks : the columns of groups, the one that reports go by first; empty if every target is a task.
     targets : the columns to predict; a single one if there is a task column.
-    test : another labelled table for testing only, or None.
     units : the units of the targets, such as "EUR", if their cells have any.
-    tiny_tasks : the tasks with one row, or one class, in training.
+    tiny_tasks : the tasks with one row, or one class.
     notes : messages about how the table was read.
     day_first : whether the day comes first in dates such as 3/4/2024.
-    unused : columns of the whole table that are not features, so that the rows of a fold do not use them either.
+    counts : whether the targets are counts.
+    offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself.
     """
 
     frame: DataFrame
-    task: str | None
+    tasks: tuple[str, ...]
     targets: tuple[str, ...]
     drop: tuple[str, ...]
     regression: bool
     notes: tuple[str, ...]
     decimal: Decimal = "."
-    test: DataFrame | None = None
     units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
     day_first: bool | None = None
-    unused: tuple[str, ...] = ()
-
-    def task_data(self) -> TaskData:
-        """Return the tasks and targets of all rows, in the units of the table, for folds and scores."""
-        whole = self.schema()
-        y = whole.restore(whole.targets(self.frame))
-        # Folds and scores need no features.
-        return read_training(np.zeros((len(y), 1)), y, whole.tasks(self.frame), classification=not self.regression)
-
-    @property
-    def classes(self) -> np.ndarray | None:
-        """All classes of all targets; None for numbers."""
-        return None if self.regression else np.unique(np.concatenate(self.task_data().y))
+    counts: bool = False
+    offset: str | None = None
+    exposure: str | None = None
 
     def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
         if not self.tiny_tasks:
             return self
-        count = "1 task" if len(self.tiny_tasks) == 1 else f"{len(self.tiny_tasks)} tasks"
+        count = "1 group" if len(self.tiny_tasks) == 1 else f"{len(self.tiny_tasks)} groups"
         found = f"{count} with only one {'row' if self.regression else 'class'}: {listing(self.tiny_tasks)}"
         if shares_functions:
             return replace(self, notes=(*self.notes, f"{found}, learned from the shared part."))
-        frame = self.frame[~self.frame[self.task].isin(self.tiny_tasks)]
-        test = None if self.test is None else self.test[~self.test[self.task].isin(self.tiny_tasks)]
-        return replace(self, frame=frame, test=test, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
+        frame = self.frame[~self.frame[self.tasks[0]].isin(self.tiny_tasks)]
+        return replace(self, frame=frame, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
-    def schema(self, rows: np.ndarray | slice = slice(None)) -> TableSchema:
-        """Return the schema of these rows."""
-        every = isinstance(rows, slice) and rows == slice(None)
+    def schema(self) -> TableSchema:
+        """Return the schema of the table."""
         return TableSchema.fit(
-            self.frame.iloc[rows],
-            self.task,
-            self.targets if self.task is None else self.targets[0],
-            self.drop if every else (*self.drop, *self.unused),
+            self.frame,
+            self.tasks or None,
+            self.targets,
+            self.drop,
             regression=self.regression,
+            standardise=not self.counts,
+            offset=self.offset,
+            exposure=self.exposure,
             decimal=self.decimal,
             units=self.units,
             day_first=self.day_first,
         )
 
 
-def load_problem(arguments: Namespace, test: str | None = None) -> TableProblem:
-    """Read the table given by the arguments, and the labelled table `test`, if any; errors name the file."""
-    frame, day_first, unused = _load(arguments.data, arguments)
-    with in_file(arguments.data):
-        problem = replace(read_problem(frame, arguments), day_first=day_first, unused=unused)
-    if test is None:
-        return problem
-    tested, *_ = _load(test, arguments)
-    with in_file(test):
-        tested, notes = _with_labels(tested, problem.task, problem.targets)
-        problem.schema().targets(tested)
-    words = {} if problem.task is None else {problem.task: "tasks"}
-    words |= {} if problem.regression else dict.fromkeys(problem.targets, "classes")
-    for name, word in words.items():
-        unknown = sorted(set(tested[name].dropna()) - set(frame[name]), key=str)
-        if unknown:
-            raise ValueError(f"{test} has {word} not found in {display_name(arguments.data)}: {listing(unknown)}")
-    return replace(problem, test=tested, notes=(*problem.notes, *(f"{test}: {note}" for note in notes)))
-
-
-def _load(path: str, arguments: Namespace) -> tuple[DataFrame, bool, tuple[str, ...]]:
-    """Read a table; find out from all its rows whether the day comes first in dates, and which columns are unused.
-
-    Cells that cannot be encoded are refused here, where row numbers are still those of the file.
-    """
-    task, targets = arguments.task, list(dict.fromkeys(arguments.target))
-    if task is None and len(targets) == 1:
-        raise ValueError("--task is missing: name the column with the task of each row, or several --target columns")
-    if task is not None and len(targets) > 1:
+def load_problem(arguments: Namespace) -> TableProblem:
+    """Read the table given by the arguments; errors name the file."""
+    arguments.regression |= arguments.loss is not None
+    targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))
+    if not tasks and len(targets) == 1:
+        raise ValueError("--task is missing: name the column with the group of each row, or several --target columns")
+    if tasks and len(targets) > 1:
         raise ValueError("with several --target columns, each is a task: leave out --task, or name one target")
-    if task in targets:
-        raise ValueError(f"--task and --target are the same column, {task!r}")
-    frame = read_table(path, task, arguments.target, text_format(arguments))
-    special = [*targets, *([task] if task else []), *arguments.drop]
+    if tasks and targets[0] in tasks:
+        raise ValueError(f"--task and --target are the same column, {targets[0]!r}")
+    frame = read_table(arguments.data, tasks, targets, text_format(arguments))
+    exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
+    if exposures and arguments.loss != "poisson":
+        raise ValueError("--offset and --exposure are for counts: add --loss poisson")
+    special = [*targets, *tasks, *exposures, *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
-    with in_file(path):
+    with in_file(arguments.data):
         check_names(frame.columns, special)
+        # Cells that cannot be encoded are refused here, where row numbers are still those of the file.
         encoder.fit(frame.drop(columns=special))
+        problem = read_problem(frame, arguments)
+    # All rows tell whether the day comes first in dates.
     found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
-    day_first = found if arguments.day_first is None else arguments.day_first
-    return frame, day_first, tuple(encoder.left_out_)
+    return replace(problem, day_first=found if arguments.day_first is None else arguments.day_first)
 
 
 @contextmanager
@@ -186,16 +126,18 @@ def in_file(path: str) -> Iterator[None]:
 
 def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
-    task, targets = arguments.task, tuple(dict.fromkeys(arguments.target))
-    check_names(frame.columns, [*([] if task is None else [task]), *targets, *arguments.drop])
-    frame, notes = _with_labels(frame, task, targets)
+    tasks, targets = tuple(dict.fromkeys(arguments.task)), tuple(dict.fromkeys(arguments.target))
+    check_names(frame.columns, [*tasks, *targets, *arguments.drop])
+    frame, notes = _with_labels(frame, tasks, targets)
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
-    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
-    tiny = () if task is None else _tiny_tasks(frame, task, targets[0], regression)
-    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny}
-    return TableProblem(frame, task, targets, tuple(arguments.drop), regression, tuple(notes), **how)
+    kind = "Counts" if arguments.loss == "poisson" else "Regression" if regression else "Classification"
+    notes.append(f"{kind}: {why}.")
+    tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
+    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny, "counts": arguments.loss == "poisson"}
+    how |= {"offset": arguments.offset, "exposure": arguments.exposure}
+    return TableProblem(frame, tasks, targets, tuple(arguments.drop), regression, tuple(notes), **how)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
@@ -204,18 +146,16 @@ def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> t
     useful = groups.size() > 1 if regression else groups.nunique() > 1
     if not useful.any():
         fault = "only one row" if regression else f"only one class of {target!r}"
-        raise ValueError(f"every task has {fault}: is {task!r} the right task column?")
+        raise ValueError(f"every group has {fault}: is {task!r} the right --task column?")
     return tuple(useful.index[~useful].tolist())
 
 
-def _with_labels(frame: DataFrame, task: str | None, targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
-    """Return the rows that have a task and at least one target."""
-    gone = frame[list(targets)].isna().all(axis=1)
-    names = " or ".join(map(repr, targets[:3] if task is None else [task, *targets]))
-    if task is not None:
-        gone |= frame[task].isna()
+def _with_labels(frame: DataFrame, tasks: Sequence[str], targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    """Return the rows that have their groups and at least one target."""
+    gone = frame[list(targets)].isna().all(axis=1) | frame[list(tasks)].isna().any(axis=1)
+    names = " or ".join(map(repr, [*tasks, *targets] if tasks else targets[:3]))
     if gone.all():
-        raise ValueError(f"no row has {'both ' + names.replace(' or ', ' and ') if task else names}")
+        raise ValueError(f"no row has {'both ' + names.replace(' or ', ' and ') if tasks else names}")
     if not gone.any():
         return frame, []
     rows = f"row{'s' if gone.sum() > 1 else ''} {listing((frame.index[gone] + 1).tolist(), 5)}"

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -107,3 +107,23 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _width(text: str) -> int:
     """Return the width on a terminal: two for wide characters, zero for combining marks."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def as_text(value: float | None) -> str:
+    """Return a score as text: three decimals, fewer for large numbers; "-" if it is not defined."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+
+
+def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
+    """Yield the first and last rows of a long table, and between them a row with the number of omitted rows."""
+    if len(rows) <= most:
+        yield from rows
+        return
+    half = most // 2
+    yield from rows[:half]
+    yield [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
+    yield from rows[-half:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ from ..kernels.families import (
     view_kernels,
 )
 from ..kernels.kernel import Kernel
-from ..paper.couplings import COMMON
 from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
@@ -39,40 +38,7 @@ if TYPE_CHECKING:
 SEARCHED = "Kin"
 # The column with the task names in a table of task features, if the tasks are several targets.
 TASK = "task"
-KERNELS_HELP = """\
-kernels:
-  a list of NAME[:NUMBERS][@COLUMNS], for example  gaussian:0.5,1,2  linear@age,income  gaussian@each
-  NAME     gaussian (NUMBERS: bandwidths, times the median distance), polynomial (NUMBERS: degrees), linear, default,
-           or a kernel of scikit-learn such as laplacian
-  COLUMNS  columns of the table, or "each": one kernel for each column; all columns together if omitted"""
 _PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<columns>.+))?")
-
-
-def add_model_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
-    parser.add_argument("--couplings", choices=[COMMON], help="let all tasks share a part of their functions")
-    add_task_features(parser, "similar tasks have similar functions (Kin)")
-    parser.add_argument(
-        "--unknown-tasks",
-        choices=["common", "error"],
-        help="how to treat tasks that were not in training: predict them by the part common to all tasks, or raise an "
-        f"error (default: common for {SEARCHED}, error for the other models)",
-    )
-    parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
-    parser.add_argument(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="model parameters, such as C=10 min_rank=2"
-    )
-    parser.add_argument("--balanced", action="store_true", help="give the classes of each task equal weight")
-    parser.add_argument(
-        "--scoring", metavar="NAME", help="score for --cv: r2, accuracy, roc_auc ... (default: r2 or accuracy)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: 1)")
-    parser.add_argument(
-        "--cache",
-        metavar="DIR",
-        help="store finished parts of a cross-validation here, to continue an interrupted command",
-    )
 
 
 @dataclass(frozen=True)
@@ -82,15 +48,20 @@ class Recipe:
     model: RegisteredModel
     regression: bool
     arguments: Namespace
-    wide: bool = False
+    n_groupings: int = 1
     task_features: DataFrame | None = None
 
     @classmethod
-    def of(cls, name: str, problem: TableProblem, arguments: Namespace) -> Recipe:
+    def of(cls, name: str | None, problem: TableProblem, arguments: Namespace) -> Recipe:
+        """Return the model with this name; None: Kin, unless an option needs MK-MTRL."""
+        if name is None:
+            foreign = set(read_parameters(arguments.set)) - set(cls.of(SEARCHED, problem, arguments).parameters)
+            name = "MK-MTRL" if arguments.cv or foreign else SEARCHED
         features = None
         if arguments.task_features is not None:
-            features = read_task_features(arguments.task_features, problem.task, text_format(arguments))
-        recipe = cls(find_model(name), problem.regression, arguments, problem.task is None, features)
+            task = problem.tasks[0] if problem.tasks else TASK
+            features = read_task_features(arguments.task_features, task, text_format(arguments))
+        recipe = cls(find_model(name), problem.regression, arguments, len(problem.tasks), features)
         recipe.estimator_class()
         return recipe
 
@@ -101,30 +72,35 @@ class Recipe:
     @property
     def shares_functions(self) -> bool:
         """Whether tasks share parts of their functions, so that a task with one row or one class can be fitted."""
-        if self.name == SEARCHED:
-            return True
-        known = self.estimator_class()().get_params(deep=False)
-        given = self.arguments.couplings or read_parameters(self.arguments.set).get("couplings")
-        return bool(given and "couplings" in known)
+        known, given = self.parameters, read_parameters(self.arguments.set)
+        return self.name == SEARCHED or bool(given.get("couplings") and "couplings" in known)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The default parameters of the estimator."""
+        return self.estimator_class()().get_params(deep=False)
 
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
         """Fit to the rows of a table."""
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
-        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
+        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
         model = getattr(model, "best_estimator_", model)
         # Not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
-    def unfitted(self, schema: TableSchema, progress: Progress) -> Any:
-        """Return the unfitted model, or a search if parameters are chosen by cross-validation."""
+    def unfitted(self, schema: TableSchema, progress: Progress, *, quiet: bool = False) -> Any:
+        """Return the unfitted model, or a search if parameters are chosen by cross-validation.
+
+        With `quiet` it does not report its progress: the caller counts fits.
+        """
         from ..kin.estimators import KinClassifier, KinRegressor
         from ..paper.model_selection.cv import MultiTaskCV
         from ..paper.model_selection.grid import has_choices
 
         estimator = self._estimator(schema)
-        if isinstance(estimator, KinRegressor | KinClassifier):
+        if isinstance(estimator, KinRegressor | KinClassifier) and not quiet:
             estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
             return estimator
@@ -132,10 +108,10 @@ class Recipe:
         return MultiTaskCV(
             estimator,
             scoring=given.scoring,
-            cache=given.cache,
+            cache=getattr(given, "cache", None),
             random_state=given.seed,
             n_jobs=given.jobs,
-            callback=lambda done, of: progress.part(done, of, "candidate"),
+            callback=None if quiet else lambda done, of: progress.part(done, of, "candidate"),
         )
 
     def estimator_class(self) -> type:
@@ -143,20 +119,20 @@ class Recipe:
         if found is None:
             kind = "regression" if self.regression else "classification"
             raise ValueError(f"{self.name} does not support {kind}; see `kernelkin models`")
-        if self.model.needs_wide and not self.wide:
+        if self.model.needs_wide and self.n_groupings:
             raise ValueError(f"{self.name} needs all targets for every row, but this table has one target per row")
+        if self.n_groupings > 1 and not getattr(found, "takes_groupings", False):
+            raise ValueError(f"{self.name} takes one grouping: give --task once, or use {SEARCHED}")
         return found
 
     def _estimator(self, schema: TableSchema) -> Any:
         estimator = self.estimator_class()()
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
-            "couplings": self.arguments.couplings,
             "task_features": None if self.task_features is None else by_task(self.task_features, schema),
+            **({"loss": "poisson"} if self.arguments.loss == "poisson" else {}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
-            **({"class_weight": "balanced"} if self.arguments.balanced else {}),
-            **({"unknown_tasks": self.arguments.unknown_tasks} if self.arguments.unknown_tasks else {}),
             **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)
@@ -178,14 +154,12 @@ def says_what_is_kept(cache: str | None) -> Iterator[None]:
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     """Raise for parameters that no model has."""
-    known = {name for recipe in recipes for name in recipe.estimator_class()().get_params(deep=False)}
+    known = {name for recipe in recipes for name in recipe.parameters}
     models = ", ".join(recipe.name for recipe in recipes)
-    if arguments.couplings and "couplings" not in known:
-        raise ValueError(f"--couplings: {models} has no part that tasks share")
+    if arguments.loss == "poisson" and any(recipe.name != SEARCHED for recipe in recipes):
+        raise ValueError(f"--loss poisson: counts are for {SEARCHED}, not for {models}")
     if arguments.task_features and "task_features" not in known:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
-    if arguments.unknown_tasks == "common" and "unknown_tasks" not in known:
-        raise ValueError(f"--unknown-tasks: {models} cannot predict tasks that training did not have")
     if arguments.scoring and not arguments.cv:
         raise ValueError("--scoring sets the score that --cv maximises: add --cv, or leave it out")
     try:
@@ -215,21 +189,13 @@ def read_parameters(items: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def add_task_features(parser: ArgumentParser, purpose: str) -> None:
-    parser.add_argument(
-        "--task-features",
-        metavar="FILE",
-        help=f"table with one row per task, named in the task column ({TASK!r} if the targets are tasks): {purpose}",
-    )
-
-
-def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFrame:
-    """Read a table of task features; the column `task` (or "task" if that is None) holds the task names."""
+def read_task_features(path: str, task: str, form: TextFormat) -> DataFrame:
+    """Read a table of task features; the column `task` holds the task names."""
     if path == STDIN:
         raise ValueError("--task-features must be a file: standard input is for the rows")
-    frame = read_table(path, task or TASK, (), form)
+    frame = read_table(path, task, (), form)
     try:
-        check_names(frame.columns, [task or TASK])
+        check_names(frame.columns, [task])
     except ValueError as error:
         raise ValueError(f"--task-features {path}: {error}") from error
     return frame
@@ -237,7 +203,7 @@ def read_task_features(path: str, task: str | None, form: TextFormat) -> DataFra
 
 def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
     """Return the task features indexed by task, with labels as in a table with this schema."""
-    name, labels = schema.task or TASK, schema.tasks(frame)
+    name, labels = schema.task or TASK, schema.first_tasks(frame)
     if labels is None:
         labels = frame[name].astype(str).to_numpy(dtype=str)
     return frame.drop(columns=name).set_axis(labels, axis="index")
@@ -251,9 +217,7 @@ def read_kernels(items: Sequence[str] | None, positions: Mapping[str, list[int]]
     >>> [kernel.name for kernel in read_kernels(["linear@each"], {"age": [0], "town": [1, 2]})]
     ['age: linear', 'town: linear']
     """
-    if not items:
-        return None
-    return resolve_kernels([_read_kernel(item, positions) for item in items])
+    return resolve_kernels([_read_kernel(item, positions) for item in items]) if items else None
 
 
 def _read_kernel(item: str, positions: Mapping[str, list[int]]) -> Any:

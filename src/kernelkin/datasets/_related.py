@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 
 from ..decompositions import cholesky
 from ..kernels.families import view_kernels
 from ..kernels.kernel import fit_kernels
-from ._files import make_bunch
 
 JITTER = 1e-8  # Gaussian Grams are singular to rounding
 
@@ -34,7 +31,7 @@ def make_related_tasks(
     similarity: float = 0.9,
     test_size: int = 0,
     random_state: int | np.random.RandomState | None = None,
-) -> Any:
+) -> Bunch:
     """Draw tasks that satisfy the assumption of MK-MTRL: kernel weights are similar within groups of tasks.
 
     Parameters
@@ -102,12 +99,12 @@ def make_related_tasks(
 
     names = np.array([f"task{t:0{max(2, len(str(n_tasks - 1)))}d}" for t in range(n_tasks)])
     # Long form, sorted by task.
-    parts = [
-        (X[:, rows].reshape(-1, X.shape[2]), y[:, rows].ravel(), np.repeat(names, y[:, rows].shape[1]))
-        for rows in (slice(n_samples), slice(n_samples, None))
-    ]
-    return make_bunch(
-        *parts,
+    parts = {}
+    for suffix, rows in (("", slice(n_samples)), ("_test", slice(n_samples, None))):
+        parts[f"data{suffix}"], parts[f"target{suffix}"] = X[:, rows].reshape(-1, X.shape[2]), y[:, rows].ravel()
+        parts[f"tasks{suffix}"] = np.repeat(names, y[:, rows].shape[1])
+    return Bunch(
+        **parts,
         feature_names=[f"view{k}_{j}" for k in range(n_kernels) for j in range(width)],
         task_names=names,
         groups=groups,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
-
-from ._files import make_bunch
+from sklearn.utils import Bunch, check_random_state
 
 FEATURES = ("day", "temperature", "price", "rain", "humidity", "wind", "pressure")
 DESCR = (
@@ -71,15 +69,10 @@ def make_shops(
     functions = _Shops(n_shops, likeness, rng)
     names = np.array([f"shop{s + 1:0{max(2, len(str(n_shops)))}d}" for s in range(n_shops)])
     train, test = (_draw(functions, names, n, noise, rng) for n in (n_days, test_size))
-    return make_bunch(
-        train,
-        test,
-        feature_names=list(FEATURES),
-        return_X_y=return_X_y,
-        task_names=names,
-        functions=functions,
-        DESCR=DESCR,
-    )
+    if return_X_y:
+        return train
+    parts = dict(zip(("data", "target", "tasks", "data_test", "target_test", "tasks_test"), train + test, strict=True))
+    return Bunch(**parts, feature_names=list(FEATURES), task_names=names, functions=functions, DESCR=DESCR)
 
 
 class _Shops:

@@ -43,6 +43,12 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "best_structure_": ("str", "The structure with the largest weight."),
     "is_complete_": ("bool", "Whether all structures were tried within the time limit."),
     "column_shares_": ("dict", "Share of each column in the variance explained by columns, in descending order."),
+    "features_": (
+        "dict or None",
+        "How well features represent the smooth function common to all groups, with many rows: their `count`; "
+        "`missed_variance`, the share of the variance of the targets, before any data, in functions that they cannot "
+        "represent; `error` of held-out rows, and `error_with_half` of the features. None if the fit is exact.",
+    ),
     "held_out_": ("object", "Predictions of the training rows by fits that left them out."),
     "functions_": ("object", "The fitted functions of all tasks."),
     "encoder_": ("TableEncoder or None", "Encoder of the columns of a table; None if X was an array."),
@@ -88,6 +94,25 @@ _PARAMETERS: dict[str, Parameter] = {
         "Time limit of the fit in seconds. If it is reached, the results so far are used, with a warning.",
         [Interval(Real, 0, None, closed="neither"), None],
     ),
+    "n_features": Parameter(
+        "int, optional",
+        "Number of features that represent the smooth function common to all groups if there are more than 300 rows. "
+        "More are more exact, and the time of a fit grows with their square; see `features_`. None: 100 to 300, by the "
+        "number of rows.",
+        [Interval(Integral, 2, None, closed="left"), None],
+    ),
+    "engine": Parameter(
+        '"threads", a Dask client or an engine',
+        'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. A '
+        "`distributed.Client`: with more than 300 rows, the workers of its cluster hold the rows of blocks of groups.",
+        default="threads",
+    ),
+    "device": Parameter(
+        "str, optional",
+        'A torch device for the fit, such as "cuda"; the result does not depend on it. Predictions are computed in '
+        "main memory. Needs the extra `torch`.",
+        [str, None],
+    ),
     "n_jobs": Parameter(
         "int, optional",
         "Number of threads; the result does not depend on it. None and -1: as many as there are processors.",
@@ -101,7 +126,9 @@ _PARAMETERS: dict[str, Parameter] = {
         [callable, None],
     ),
 }
-_USUAL = "task_features cv unknown_tasks time_limit task_column n_jobs random_state verbose callback"
+_USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_jobs engine device " + (
+    "random_state verbose callback"
+)
 
 NO_TASKS = (
     "no tasks were given: all rows are taken for one task. If they belong to several groups, pass tasks=, the group of "
@@ -148,6 +175,8 @@ class KinEstimator(TableEstimator):
             task_features=self.task_features,
             cv=self.cv,
             time_limit=self.time_limit,
+            n_features=self.n_features,
+            device=self.device,
             random_state=self.random_state,
         )
 
@@ -288,7 +317,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         return (mean, deviation * self.functions_.scores.scale) if return_std else mean
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
-        """Return the mean of R^2 over tasks or, for counts, the share of deviance explained (D^2) over all rows.
+        """Return R^2 over the rows of all tasks or, for counts, the share of deviance explained (D^2).
+
+        On wide data it is the mean of R^2 over tasks, since columns of y may have different units.
 
         Parameters
         ----------
@@ -298,12 +329,14 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         -------
         score : float
         """
-        if self.loss == "squared":
+        if self.loss == "squared" and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
-        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=1))
+        # The deviance of a normal distribution is the squared error.
+        power = 1 if self.loss == "poisson" else 0
+        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=power))
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
         if offset is None:

@@ -15,17 +15,21 @@ from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
-from ..mixed.components import column_shares, variance_components
+from ..mixed.components import column_shares, missed_variance, variance_components
+from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
-    LANDMARKS,
+    FURTHER_STRUCTURES,
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
     Structure,
+    count_features,
+    landmark_count,
 )
+from ..paper.grams.operator import arrays_on
 from ..progress import Progress
 from .data import (
     ClassCodes,
@@ -51,6 +55,10 @@ LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
+# Slopes of further groupings need this many rows a group; all of them together are this many features.
+ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
+# Counts say less about differences between groups than numbers do, so simpler structures are tried too.
+COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -68,6 +76,8 @@ class KinFit:
     task_features: Any = None
     cv: Any = 5
     time_limit: float | None = None
+    n_features: int | None = None
+    device: str | None = None
     random_state: Any = None
     began: float = field(default_factory=time.monotonic)
 
@@ -140,7 +150,10 @@ class KinPlan:
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
         else:
-            peak = int(8 * (14 * self._entries() + 2 * ADDITIVE_ENTRIES + N * (10 * (LANDMARKS + d) + 16 * d)))
+            f = d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)
+            sparse = sum(self.rows.n_groups[1:])
+            kept = n_jobs * min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
+            peak = int(kept + 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES + 5 * (f + sparse) ** 2))
         advice = "fit fewer rows, or models of the paper with a limit on their matrices"
         return Need(int(peak), advice)
 
@@ -154,6 +167,10 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
+        if self.counts:
+            found += COUNTS
+        if self._has_further_slopes():
+            found += FURTHER_STRUCTURES
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -162,6 +179,13 @@ class KinPlan:
             return found
         # Without groups, structures that differ only in group terms are the same.
         return [s for s in found if s.common or s.additive]
+
+    def _has_further_slopes(self) -> bool:
+        """Return whether groups of further groupings have enough rows for slopes, and not too many parameters."""
+        if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
+            return False
+        rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
+        return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
 
     def likelihood(self) -> Likelihood:
         """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
@@ -196,6 +220,8 @@ class KinPlan:
                 deadline=deadline,
                 n_jobs=-1 if options.n_jobs is None else options.n_jobs,
                 report=report,
+                n_features=self.fit.n_features,
+                place=self._place(options),
             )
             tried = search.run()
         members = [member for member in tried if member.weight >= LEAST_WEIGHT]
@@ -218,10 +244,28 @@ class KinPlan:
             "is_complete_": search.is_complete,
             "variance_components_": variance_components([m.fitted for m in members], weights, likelihood),
             "column_shares_": column_shares([m.fitted for m in members], weights, self._column_names()),
+            "features_": self._feature_quality(search, likelihood),
         }
         if self.classes is not None:
             attributes |= {"classes_": self.classes.classes, "task_classes_": list(self.classes.of_task)}
         return Fitted(attributes, warnings)
+
+    def _place(self, options: RunOptions) -> Place | None:
+        """Return where blocks of groups are evaluated; None: on the threads that are free."""
+        if self.fit.device is not None:
+            arrays_on(self.fit.device)  # raises if torch cannot use it
+        elif not options.engine.splits:
+            return None
+        return Place(options.engine if options.engine.splits else HERE.engine, self.fit.device)
+
+    def _feature_quality(self, search: Search, likelihood: Likelihood) -> dict[str, float] | None:
+        first = search.members[0].fitted
+        if not landmark_count(first):
+            return None
+        found = {"count": landmark_count(first), "missed_variance": missed_variance(first, likelihood)}
+        if search.half_features is not None:
+            found |= dict(zip(("error", "error_with_half"), search.half_features, strict=True))
+        return found
 
     def _column_names(self) -> list[str]:
         d = self.rows.X.shape[1]

@@ -13,7 +13,7 @@ from ..engines.jobs import Jobs
 from ..engines.threads import Threads, count_workers
 from .covariance import Place
 from .likelihoods import Gaussian, Likelihood
-from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure
+from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure, landmark_count
 
 # Up to this many rows, folds are refitted from scratch; with more, they start at the parameters of all rows.
 REFIT_ROWS = 600
@@ -39,6 +39,7 @@ class Member:
     weight : the weight in the average.
     error, standard_error : the mean loss of held-out rows, and its standard error.
     seconds : the run time of the fits.
+    of_fold : the parameters of the fit without the first fold.
     """
 
     structure: Structure
@@ -51,6 +52,7 @@ class Member:
     error: float = np.nan
     standard_error: float = np.nan
     seconds: float = 0.0
+    of_fold: np.ndarray | None = None
 
 
 class Search:
@@ -72,6 +74,8 @@ class Search:
     ----------
     is_complete : whether everything was tried.
     members : the structures that were fitted.
+    half_features : errors of the first member on the first fold with all features and, at the same parameters, with
+        half of them; None if no function is represented by features, or there was no time.
     """
 
     def __init__(
@@ -117,6 +121,9 @@ class Search:
             for member in self.members:
                 self._leave_out(member)
         self._weigh()
+        self.half_features = self._try_half()
+        for member in self.members if self.place is not None else ():
+            member.fitted.model.bring_here()
         return self.members
 
     def _share_threads(self, n_fits: int) -> None:
@@ -163,28 +170,46 @@ class Search:
     def _hold_out(self, job: tuple[Member, int]) -> None:
         """Refit a structure without the rows of a fold, and predict these."""
         member, fold = job
-        began, data, held = time.monotonic(), self.data, self.folds == fold
-        warm = data.n_rows > REFIT_ROWS
-        few = FEWER_WARM if data.n_rows > MORE_ROWS else WARM_EVALUATIONS
+        began, held = time.monotonic(), self.folds == fold
+        warm = self.data.n_rows > REFIT_ROWS
+        few = FEWER_WARM if self.data.n_rows > MORE_ROWS else WARM_EVALUATIONS
+        start, count = (member.fitted.model.x_, few) if warm else (None, FOLD_EVALUATIONS)
+        member.mean[held], member.variance[held], fitted = self._without(member, held, start, count, self.n_features)
+        member.noise[held] = fitted.model.noise_
+        member.loss[held] = self._loss(held, member.mean[held], member.variance[held])
+        if fold == 0:
+            member.of_fold = fitted.model.x_
+        member.seconds += time.monotonic() - began
+        self.jobs.step(f"{member.structure.name}, fold {fold + 1}")
+
+    def _without(self, member: Member, held: np.ndarray, start: Any, evaluations: int, n_features: int | None) -> Any:
+        """Return means and variances (h, r) of the rows `held` by a fit without them, and this fit."""
+        data = self.data
         fitted = FittedStructure(
             member.structure,
             data.take(np.flatnonzero(~held)),
             self.likelihood,
-            evaluations=few if warm else FOLD_EVALUATIONS,
-            start=member.fitted.model.x_ if warm else None,
+            evaluations=evaluations,
+            start=start,
             deadline=self.deadline,
-            n_features=self.n_features,
+            n_features=n_features,
             place=self.here,
         )
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
-        groups = [part[held] for part in data.groups]
-        member.mean[held], member.variance[held] = fitted.predict(data.X[held], groups, kernels)
-        if data.offset is not None:
-            member.mean[held] += data.offset[held, None]
-        member.noise[held] = fitted.model.noise_
-        member.loss[held] = self._loss(member, held)
-        member.seconds += time.monotonic() - began
-        self.jobs.step(f"{member.structure.name}, fold {fold + 1}")
+        mean, variance = fitted.predict(data.X[held], [part[held] for part in data.groups], kernels)
+        return mean if data.offset is None else mean + data.offset[held, None], variance, fitted
+
+    def _try_half(self) -> tuple[float, float] | None:
+        first = self.members[0]
+        count = landmark_count(first.fitted)
+        if count < 2 or first.of_fold is None or time.monotonic() > self.deadline:
+            return None
+        held = self.folds == 0
+        self._share_threads(1)
+        mean, variance, _ = self._without(first, held, first.of_fold, 0, count // 2)
+        half = np.full(len(held), np.nan)
+        half[held] = self._loss(held, mean, variance)
+        return self._mean(np.where(held, first.loss, np.nan))[0], self._mean(half)[0]
 
     def _leave_out(self, member: Member) -> None:
         """Without time for a fold, use leave-one-out values at the parameters of all rows."""
@@ -198,22 +223,26 @@ class Search:
         if self.data.offset is not None:
             mean = mean + self.data.offset[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
-        member.loss = self._loss(member, np.ones(len(mean), dtype=bool))
+        member.loss = self._loss(np.ones(len(mean), dtype=bool), mean, variance)
 
-    def _loss(self, member: Member, rows: np.ndarray) -> np.ndarray:
-        z, mean = self.data.z[rows], member.mean[rows]
+    def _loss(self, rows: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the loss of rows (q,) whose function has these means and variances (q, r)."""
+        z = self.data.z[rows]
         if isinstance(self.likelihood, Gaussian):
             return ((mean - z) ** 2).mean(1)
-        return self.likelihood.loss(z, self.likelihood.mean(mean, member.variance[rows])).mean(1)
+        return self.likelihood.loss(z, self.likelihood.mean(mean, variance)).mean(1)
 
     def _weigh(self) -> None:
-        """Weigh members by exp(-(error - least error) / half the standard error of the least)."""
+        """Weigh members by exp(-(error - least error) / s), where s is half the standard error of the least.
+
+        For counts it is less, see `Poisson.weight_scale`.
+        """
         # If time ran out during the folds, members are compared on the rows that all of them have predicted.
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
         for member in self.members:
             member.error, member.standard_error = self._mean(np.where(unknown, np.nan, member.loss))
         errors = np.array([member.error for member in self.members])
-        scale = 0.5 * max(self.members[errors.argmin()].standard_error, 1e-12)
+        scale = self.likelihood.weight_scale * max(self.members[errors.argmin()].standard_error, 1e-12)
         weights = np.exp((errors.min() - errors) / scale)
         for member, weight in zip(self.members, weights / weights.sum(), strict=True):
             member.weight = float(weight)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Array, add_rows, diagonals, invert, library, like, on_device, swap, zeros
+from .arrays import Array, add_rows, diagonals, invert, library, like, on_device, swap, to_float, zeros
 from .rows import Pairs, Rows
 from .terms import JITTER, Term
 
@@ -202,7 +202,8 @@ class Batch:
         _, _, weight = self._arrays
         if isinstance(noise, float):
             # Padding has no weight, and no noise here.
-            return noise * (weight > 0) / (weight + (weight == 0))
+            there = to_float(weight > 0)
+            return noise * there / (weight + (1.0 - there))
         return like(noise, weight)
 
     def _targets(self, z: np.ndarray | None) -> Array:

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .batch import features
+from .batch import covariance, features
 from .covariance import Layout
-from .rows import Rows
+from .rows import Pairs, Rows
 from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
+# With more batches of rows than this, about so many are used.
+BATCHES = 24
 
 
 def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
@@ -24,22 +26,22 @@ def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, 
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
-        parts = _of_structure(member)
-        model = member.model
-        parts[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
+        parts = _of_structure(member, likelihood)
         whole = sum(parts.values())
         for name, value in parts.items():
             total[name] = total.get(name, 0.0) + weight * value / whole
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def _of_structure(member: FittedStructure) -> dict[str, float]:
+def _of_structure(member: FittedStructure, likelihood: Any) -> dict[str, float]:
+    """Return the variance of each term and of the noise."""
     model, found = member.model, {}
     # With tasks as columns, the rows of one task suffice for both own and common terms.
     layout = model.parts[0].layout
     for term in model.terms:
         for name, p in _parts(term, model.p_[term.name]):
             found[name] = _variance(term, p, layout)
+    found[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
     return found
 
 
@@ -48,7 +50,7 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
     if isinstance(term, Smooth | Given):
         return [
             (
-                f"{part} {term.name}",
+                term.name if term.name.startswith(part) else f"{part} {term.name}",
                 {**p, **{other: np.array([-np.inf]) for other in ("common", "own") if other in p and other != part}},
             )
             for part in ("common", "own")
@@ -57,29 +59,45 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
     return [(term.name, p)] if term.start() else []
 
 
+def _sample(layout: Layout) -> list[tuple[Pairs, np.ndarray]]:
+    """Return some batches, of all sizes of blocks, with the masks (b, n) of their rows."""
+    pairs = layout.pairs[:: -(-len(layout.pairs) // BATCHES)]
+    return [(part, np.ones(part.A.X.shape[:2], bool) if part.A.mask is None else part.A.mask) for part in pairs]
+
+
 def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
     """Return the expected variance of a function of the term over the training rows: mean diagonal minus mean entry."""
-    n, total, inside = layout.n_rows, 0.0, 0.0
-    for pairs in layout.pairs:
-        mask = np.ones(pairs.A.X.shape[:2], bool) if pairs.A.mask is None else pairs.A.mask
+    n, total, inside, sums = 0, 0.0, 0.0, np.zeros(term.n_dense + term.n_sparse)
+    for pairs, mask in _sample(layout):
+        n += int(mask.sum())
         total += float(term.diagonal(p, pairs.A, 1.0)[mask].sum())
-        block = term.block(p, replace(pairs, sharing=min(pairs.sharing, 1.0)))[0]
-        if block is not None:
-            inside += float((block if pairs.both is None else block * pairs.both).sum())
-    if layout.by_features:
-        sums: Any = sum(_feature_sums(term, p, pairs.A) for pairs in layout.pairs)
-        inside += float(np.sum(np.square(sums)))
-    return max(total / n - inside / n**2, 0.0)
+        inside += float(covariance([term], {term.name: p}, replace(pairs, sharing=min(pairs.sharing, 1.0))).sum())
+        if layout.by_features:
+            sums += _feature_sums(term, p, pairs.A)
+    return max(total / n - (inside + float(sums @ sums)) / n**2, 0.0)
+
+
+def missed_variance(member: FittedStructure, likelihood: Any) -> float:
+    """Return the share of the variance of the targets in functions that the features cannot represent."""
+    model = member.model
+    whole = sum(_of_structure(member, likelihood).values())
+    missed, n = 0.0, 0
+    for pairs, mask in _sample(model.parts[0].layout):
+        n += int(mask.sum())
+        for term in model.terms:
+            if term.n_dense:
+                p = model.p_[term.name]
+                common = term.diagonal(p, pairs.A, 1.0) - term.diagonal(p, pairs.A, 0.0)
+                missed += float((common - (term.features(p, pairs.A)[0] ** 2).sum(2))[mask].sum())
+    return max(missed / n / whole, 0.0)
 
 
 def _feature_sums(term: Term, p: dict[str, np.ndarray], rows: Rows) -> np.ndarray:
     """Return the sums (f,) of the features of a term over rows."""
     found = features([term], {term.name: p}, rows)
-    return (
-        found.dense.sum((0, 1))
-        if found.index is None
-        else found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)
-    )
+    if found.index is None:
+        return found.dense.sum((0, 1))
+    return found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)[:, 0]
 
 
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:

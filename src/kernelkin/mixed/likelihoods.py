@@ -35,6 +35,10 @@ class Likelihood(Protocol):
     @property
     def log_scale(self) -> float: ...
 
+    @property
+    def weight_scale(self) -> float:
+        """Weights in the average fall by e with this many standard errors of the least error."""
+
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
 
@@ -50,6 +54,7 @@ class Gaussian:
 
     has_noise = True
     log_scale = 0.0
+    weight_scale = 0.5
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         solved = prior.solve(noise)
@@ -84,6 +89,7 @@ class Laplace:
 
     has_noise = False
     log_scale = 0.0
+    weight_scale = 0.5
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -177,6 +183,11 @@ class Bernoulli(Laplace):
 
 class Poisson(Laplace):
     """Counts with a logarithmic link."""
+
+    # Differences of log rates are smaller than those of standardised targets.
+    log_scale = -1.0
+    # Most of the deviance of a row is chance that all structures share.
+    weight_scale = 0.2
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)

@@ -98,9 +98,14 @@ class MixedModel:
         start: np.ndarray | None = None,
         deadline: float = np.inf,
     ) -> MixedModel:
-        """Learn the parameters, with a maximum number of evaluations and until `deadline` (of `time.monotonic`)."""
-        self.parts = tuple(parts)
+        """Learn the parameters, with a maximum number of evaluations and until `deadline` (of `time.monotonic`).
+
+        Without evaluations, the parameters are those of the start.
+        """
+        self.parts, self.value_ = tuple(parts), np.nan
         first = flatten(self.start)
+        if not evaluations:
+            return self.set_parameters(first if start is None else start)
         best: dict[str, Any] = {"value": np.inf, "x": first if start is None else start}
         self.n_evaluations_ = 0
 

@@ -16,9 +16,9 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 
 # Above this many rows, common terms are represented by features and each group is a block.
 EXACT_ROWS = 300
-LANDMARKS, FEWER_LANDMARKS = 150, 100
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
-MORE_ROWS, MANY_ROWS = 1_000, 5_000
+MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 200_000
+LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS = 150, 100, 300
 KNOTS = 12
 
 
@@ -32,8 +32,10 @@ class Structure:
     slopes : a linear function of each group.
     common : a smooth function of all columns, common to all groups.
     own : a smooth function of each group.
+    two_lengths : whether the common and the own smooth have different length scales.
     additive : a common smooth of each column.
     own_additive : a smooth of each column for each group.
+    further : a linear function of each group of further groupings.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
     """
@@ -42,8 +44,10 @@ class Structure:
     slopes: bool = True
     common: bool = False
     own: bool = False
+    two_lengths: bool = False
     additive: bool = False
     own_additive: bool = False
+    further: bool = False
     rho: float = 0.2
     clip: bool = True
 
@@ -56,9 +60,14 @@ STRUCTURES = (
     Structure("common and own smooth, loose", slopes=False, common=True, own=True, rho=0.02, clip=False),
     Structure("slopes and own additive, loose", own_additive=True, rho=0.02, clip=False),
 )
+# Those that are fitted in addition if there are several groupings.
+FURTHER_STRUCTURES = (
+    Structure("slopes of all groupings", further=True),
+    Structure("slopes of all groupings and common smooth", common=True, further=True),
+)
 # Those that are fitted to more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
-    Structure("slopes, common and own smooth, loose", common=True, own=True, rho=0.02, clip=False),
+    Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
     STRUCTURES[3],
 )
 
@@ -158,10 +167,15 @@ class FittedStructure:
             terms.append(Linear(of))
             if structure.slopes and grouped:
                 terms.append(Linear(of, 0, name="slopes"))
+            for g, n_groups in enumerate(data.n_groups[1:] if structure.further else (), start=1):
+                if n_groups > 1:
+                    terms.append(Linear(of, g, 0 if exact else n_groups, name=f"slopes {g + 1}"))
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped
-                terms.append(Smooth(of, 0, structure.common, own, landmarks))
+                terms.append(Smooth(of, 0, structure.common, own and not structure.two_lengths, landmarks))
+                if own and structure.two_lengths:
+                    terms.append(Smooth(of, 0, common=False, name="own smooth"))
             if structure.additive:
                 knots = () if exact else tuple(choose_knots(X[:, j]) for j in range(X.shape[1]))
                 terms.append(Additive(of, knots))
@@ -216,7 +230,15 @@ def _with_sharing(layout: Layout, sharing: float) -> Layout:
 
 def count_features(n_rows: int) -> int:
     """Return the number of features of a common smooth by default."""
+    if MANY_ROWS < n_rows <= MOST_ROWS:
+        return MORE_LANDMARKS
     return FEWER_LANDMARKS if MORE_ROWS < n_rows <= MANY_ROWS else LANDMARKS
+
+
+def landmark_count(fitted: FittedStructure) -> int:
+    """Return the number of features that represent the common smooth; 0 if it is exact, or there is none."""
+    found = [term.n_dense for term in fitted.model.terms if isinstance(term, Smooth)]
+    return max(found, default=0) if fitted.model.parts[0].layout.by_features else 0
 
 
 def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

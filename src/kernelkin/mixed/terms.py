@@ -204,11 +204,13 @@ class Level(Term):
 class Linear(Term):
     """A linear function of the columns, common or for each group (slopes), with a variance for each column family.
 
-    `of_column` (d,) is the family of each column; columns of the same origin share a variance.
+    `of_column` (d,) is the family of each column; columns of the same origin share a variance. `n_groups` is the number
+    of groups if the grouping is not that of the blocks; its slopes are then features.
     """
 
     of_column: np.ndarray
     grouping: int | None = None
+    n_groups: int = 0
     name: str = "linear"
 
     def start(self):
@@ -219,15 +221,18 @@ class Linear(Term):
     def _variances(self, p, X):
         return like(np.exp(p["variances"])[self.of_column], X)
 
+    def _is_empty(self, sharing):
+        return (self.grouping is None or self.n_groups > 0) and sharing == 0
+
     def block(self, p, pairs):
-        if self.grouping is None and pairs.sharing == 0:
+        if self._is_empty(pairs.sharing):
             return None, None
         K = (pairs.A.X * self._variances(p, pairs.A.X)) @ swap(pairs.B.X)
         K *= _where(self, pairs)
         return K, None
 
     def block_gradient(self, p, pairs, W, saved):
-        if self.grouping is None and pairs.sharing == 0:
+        if self._is_empty(pairs.sharing):
             return {}
         found = (pairs.A.X * ((W * _where(self, pairs)) @ pairs.B.X)).sum((0, 1))
         return {"variances": np.exp(p["variances"]) * by_family(self.of_column, found)}
@@ -236,15 +241,28 @@ class Linear(Term):
     def n_dense(self) -> int:
         return len(self.of_column) if self.grouping is None else 0
 
+    @property
+    def n_sparse(self) -> int:
+        return self.n_groups * len(self.of_column)
+
     def diagonal(self, p, rows, sharing):
-        factor = sharing if self.grouping is None else 1.0
+        factor = sharing
+        if self.grouping is not None:
+            # The features of an unknown group are zero.
+            factor = to_float(~((rows.groups[self.grouping] >= 0) & self._is_empty(sharing)))
         return factor * ((rows.X * rows.X) @ self._variances(p, rows.X))
 
     def features(self, p, rows):
         return rows.X * self._variances(p, rows.X) ** 0.5, None
 
+    def sparse(self, p, rows):
+        codes, d = rows.groups[self.grouping][..., None], len(self.of_column)
+        known = codes >= 0
+        numbers = codes * known * d + like(np.arange(d), codes)
+        return numbers, self.features(p, rows)[0] * to_float(known)
+
     def scale_gradient(self, of_feature):
-        return {"variances": by_family(self.of_column, of_feature)}
+        return {"variances": by_family(self.of_column, of_feature.reshape(-1, len(self.of_column)).sum(0))}
 
 
 @dataclass(frozen=True)
@@ -510,7 +528,7 @@ class TaskKernel(Term):
         of_group = np.diag(self.values)
         trained = (codes >= 0) & (codes < len(of_group))
         mean = float(of_group.mean())
-        own = like(of_group, codes)[codes * trained] * sharing * trained + mean * ~trained
+        own = like(of_group, codes)[codes * trained] * sharing * trained + mean * to_float(~trained)
         return own * (variance(p["level"]) + (variance(p["smooth"]) if self.smooth and sharing else 0.0))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,14 +20,18 @@ from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
-from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
-from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, WITHIN_MEANS, Gain, row_losses, score_rows
+from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, how_to_make, make_baselines
+from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that count as later rows.
 LATER = 0.3
 # A model that is behind by less than this, with an interval that includes zero, is still named first.
 NEAR = 0.01
+# Run time of a fit relative to that of Kin.
+_WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
+# Coverage of the intervals that are tested.
+COVERAGE = 0.9
 
 
 class Comparison(NamedTuple):
@@ -39,12 +43,17 @@ class Comparison(NamedTuple):
     test_rows : (T,) the number of test rows of each group.
     scores : the scores of each model by name, that of the report first.
     gains : the `Gain` of the model of the report over each other model.
+    covered : the share of targets in the 90% intervals of the model of the report; None for classes.
+    rows : held-out rows of the first repetition: `codes` (the group), `y`, `values` (means, or probabilities of
+        classes) and `ends` of intervals (None for classes) of the model of the report. Not part of `to_dict`.
     """
 
     how: str
     test_rows: np.ndarray
     scores: dict[str, dict[str, float]]
     gains: dict[str, Gain]
+    covered: float | None = None
+    rows: dict[str, Any] | None = None
 
     def goodness(self, name: str) -> float:
         """Return R², or minus the log loss, of a model; larger is better."""
@@ -89,31 +98,44 @@ class SharingReport:
 
     def __str__(self) -> str:
         lines = []
-        for question, found in self.comparisons.items():
+        for (question, found), verdict in zip(self.comparisons.items(), self.verdicts, strict=True):
             used = int((found.test_rows > 0).sum())
             lines.append(f"{question.capitalize()}: {found.test_rows.sum()} test rows of {used} groups ({found.how})")
-            rows = [["model", *found.scores[self.name], f"gain of {self.name}", f"{LEVEL:.0%} interval"]]
-            for name in sorted(found.scores, key=found.goodness, reverse=True):
+            shown = [score for score in found.scores[self.name] if score != WITHIN]
+            rows = [["model", *shown, f"gain of {self.name}", f"{LEVEL:.0%} interval"]]
+            order = sorted(found.scores, key=found.goodness, reverse=True)
+            for name in order:
                 gain = found.gains.get(name)
                 ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
-                rows.append([name, *map(_number, found.scores[name].values()), *ends])
+                rows.append([name, *(_number(found.scores[name][score]) for score in shown), *ends])
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-            lines.append("")
-        units = "Gains are in the log loss: above zero, the model has the smaller one."
-        lines.append(f"Gains are in {R2}. {WITHIN_MEANS}." if self._is_regression else units)
-        return "\n".join([*lines, self.verdict])
+            if WITHIN in found.scores[self.name]:
+                scores = ", ".join(f"{name} {_number(found.scores[name][WITHIN])}" for name in order)
+                lines.append(f"{WITHIN}, the predicted share of the variance around each group's own mean: {scores}.")
+            if found.covered is not None:
+                lines.append(f"The {COVERAGE:.0%} intervals of {self.name} contain {found.covered:.0%} of these rows.")
+            lines += [verdict, ""]
+        units = (
+            f"Gains are in {R2}." if self._is_regression else "Gains are in the log loss: above zero, it is smaller."
+        )
+        return "\n".join([*lines, units])
 
     @property
     def _is_regression(self) -> bool:
         return R2 in next(iter(self.comparisons.values())).scores[self.name]
 
     @property
+    def verdicts(self) -> list[str]:
+        """Return for each question which model to use and how to create it."""
+        starts = ["Recommendation", *(f"For {question}" for question in list(self.comparisons)[1:])]
+        answers = map(self._answer, self.comparisons.values())
+        return [f"{start}: {answer}." for start, answer in zip(starts, answers, strict=True)]
+
+    @property
     def verdict(self) -> str:
         """Return which model to use and how to create it, with one sentence for each question."""
-        first, *others = self.comparisons
-        further = [f"For {question}: {self._answer(self.comparisons[question])}." for question in others]
-        return " ".join([f"Recommendation: {self._answer(self.comparisons[first])}.", *further])
+        return " ".join(self.verdicts)
 
     def _answer(self, found: Comparison) -> str:
         """Return a sentence on the best model and its closest competitor."""
@@ -139,11 +161,12 @@ class SharingReport:
         return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and texts."""
+        """Return plain numbers, lists and texts, without the held-out rows."""
         comparisons = {}
         for question, found in self.comparisons.items():
             gains = {name: gain._asdict() | {"tasks": gain.tasks.tolist()} for name, gain in found.gains.items()}
-            comparisons[question] = found._asdict() | {"test_rows": found.test_rows.tolist(), "gains": gains}
+            changed = {"test_rows": found.test_rows.tolist(), "gains": gains, "rows": None}
+            comparisons[question] = found._asdict() | changed
         return vars(self) | {"tasks": self.tasks.tolist(), "comparisons": comparisons}
 
     @classmethod
@@ -168,9 +191,10 @@ def sharing_report(
     y: Any,
     tasks: Any = None,
     *,
-    baselines: Sequence[str] | None = None,
+    baselines: Sequence[str] | Mapping[str, Any] | None = None,
     new_groups: bool = True,
     times: Any = None,
+    offset: Any = None,
     cv: int = 5,
     n_repeats: int = 1,
     name: str | None = None,
@@ -178,7 +202,7 @@ def sharing_report(
     random_state: Any = None,
     time_limit: float | None = None,
     verbose: int = 0,
-    callback: Callable[[int, int, str], None] | None = None,
+    callback: Callable[[float, str], None] | None = None,
 ) -> SharingReport:
     """Compare a model with simpler ones by cross-validation, and recommend one of them.
 
@@ -191,13 +215,15 @@ def sharing_report(
     model : unfitted estimator of this library
         It is refitted in every fold. Models with precomputed kernels cannot be compared.
     X, y, tasks : as for `fit`
-    baselines : list of str, optional
+    baselines : list of str, or dict from names to unfitted estimators, optional
         Some of "a separate model for each group", "one model for all, group as a column", "a linear mixed model",
-        "gradient boosting" and "Kin"; all by default.
+        "gradient boosting" and "Kin", all by default; or any models of this library.
     new_groups : bool, default True
         Whether to also leave out whole groups.
     times : array of shape (n,), or the name of a column of X, optional
         The time of each row; the last 30% of each group are held out once.
+    offset : array of shape (n,), optional
+        Logarithm of the exposure of each count, for models that take it; the others have it as a column.
     cv, n_repeats : int, default 5 and 1
         Number of folds, and of repetitions of the folds within groups.
     name : str, optional
@@ -211,7 +237,7 @@ def sharing_report(
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
-        Called before each fit with the number of finished fits, the total number and a text.
+        Called before each fit with the finished share of the work and a text.
 
     Returns
     -------
@@ -219,9 +245,9 @@ def sharing_report(
     """
     from .. import __all__ as public
 
-    rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
+    rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
-    parts = [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats)]
+    parts = [(NEW_ROWS, rows.folds_inside(cv, rng))]
     if not (parts[0][1] >= 0).any():
         raise ValueError("no group has enough rows to hold one out")
     if times is not None:
@@ -230,10 +256,11 @@ def sharing_report(
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
         parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
+    parts += [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats - 1)]
     with Progress(1) if verbose else nullcontext() as display:
         if display is not None:
             display.begin("does sharing help")
-        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.part)
+        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.share)
     repeats = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
     how = {NEW_ROWS: f"{cv} folds inside groups{repeats}", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
@@ -251,25 +278,29 @@ def _held_out(
     models: dict[str, Any],
     parts: list[tuple[str, np.ndarray]],
     time_limit: float | None,
-    report: Callable[[int, int, str], None] | None,
-) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Return values (N,) or (N, C) of every model, by question and repetition; NaN for rows never held out."""
-    found: dict[str, list[dict[str, np.ndarray]]] = {}
-    total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
-    began, done = time.monotonic(), 0
+    report: Callable[[float, str], None] | None,
+) -> dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]]:
+    """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question and repetition.
+
+    They are NaN for rows never held out; there are no intervals for classes.
+    """
+    found: dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]] = {}
+    total = sum(_WORK.get(name, 1.0) * len(np.unique(folds[folds >= 0])) for _, folds in parts for name in models)
+    began, done, report = time.monotonic(), 0.0, report or (lambda share, text: None)
     for question, folds in parts:
         numbers = np.unique(folds[folds >= 0]).tolist()
-        expected = (time.monotonic() - began) * (done + len(numbers) * len(models)) / max(done, 1)
-        if done and time_limit is not None and expected > time_limit:
+        work = sum(_WORK.get(name, 1.0) for name in models) * len(numbers)
+        if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
         # A separate model cannot predict a new group.
         values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
-        for name, k in product(values, numbers):
-            if report is not None:
-                report(done, total, f"{question}, {name}, fit")
-            values[name][folds == k] = rows.predict(models[name], folds != k)
-            done += 1
-        found.setdefault(question, []).append(values)
+        ends = None if rows.classification else np.full((len(rows.y), 2), np.nan)
+        for number, (k, name) in enumerate(product(numbers, values)):
+            report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
+            own = ends if name == next(iter(models)) else None
+            values[name][folds == k] = rows.predict(models[name], folds != k, own)
+            done += _WORK.get(name, 1.0)
+        found.setdefault(question, []).append((values, ends))
     return found
 
 
@@ -277,13 +308,15 @@ def _inner(model: Any) -> Any:
     return getattr(model, "estimator", model)
 
 
-def _models(model: Any, name: str | None, baselines: Sequence[str] | None, seed: int) -> tuple[str, dict[str, Any]]:
+def _models(model: Any, name: str | None, baselines: Any, seed: int) -> tuple[str, dict[str, Any]]:
     """Return the name of the model, and all models to compare, this one first."""
     classification, is_kin = is_classifier(model), isinstance(model, KinRegressor | KinClassifier)
     name = KIN if is_kin else name or type(_inner(model)).__name__
     plain = clone(model)
     columns = [key for key in ("task_column", "estimator__task_column") if key in plain.get_params()]
     made: dict[str, Any] = {name: plain.set_params(**dict.fromkeys(columns))}
+    if isinstance(baselines, Mapping):
+        return name, made | dict(baselines)
     if (baselines is None or KIN in baselines) and not is_kin:
         made[KIN] = (KinClassifier if classification else KinRegressor)(random_state=seed)
     others = None if baselines is None else [each for each in baselines if each != KIN]
@@ -297,7 +330,7 @@ class _Rows:
     the spread of their column. `labels` (T,) are the groups, `classes` (C,) those of all entries, None for numbers.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:
+    def __init__(self, model: Any, X: Any, y: Any, tasks: Any, offset: Any = None) -> None:
         table, column = read_columns(X), getattr(_inner(model), "task_column", None)
         self.X: Any = np.asarray(X) if table is None else table
         if column is not None:
@@ -309,7 +342,7 @@ class _Rows:
         if data.n_tasks < 2:
             raise ValueError("sharing_report needs two groups or more: pass tasks")
         self.labels, self.n_groups, self.wide = data.labels, data.n_tasks, data.form == "wide"
-        self.groupings = data.groupings
+        self.groupings, self.offset = data.groupings, None if offset is None else np.asarray(offset, dtype=np.float64)
         self.rows, self.y = np.concatenate(data.rows), np.concatenate(data.y)
         self.codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
         self.unit = np.ones(data.n_tasks)
@@ -345,10 +378,11 @@ class _Rows:
         """Return an array (N,), or (N, C) for classes, filled with NaN."""
         return np.full(len(self.y) if self.classes is None else (len(self.y), len(self.classes)), np.nan)
 
-    def predict(self, model: Any, kept: np.ndarray) -> np.ndarray:
+    def predict(self, model: Any, kept: np.ndarray, ends: np.ndarray | None = None) -> np.ndarray:
         """Fit a model to some entries; return means of the others, or probabilities of all classes.
 
-        On wide data, rows are held out for all tasks at once; models of this library get the tasks as columns.
+        Intervals of the others are written to `ends` (N, 2). On wide data, rows are held out for all tasks at once;
+        models of this library get the tasks as columns.
         """
         model, codes, held = clone(model), self.codes[~kept], self.rows[~kept]
         with warnings.catch_warnings():
@@ -357,12 +391,18 @@ class _Rows:
                 train = np.setdiff1d(self.rows[kept], held)
                 model.fit(_take(self.X, train), self.Y[train])
                 ask: tuple[Any, ...] = (_take(self.X, held),)
+                how_asked: dict[str, Any] = {}
             else:
-                model.fit(_take(self.X, self.rows[kept]), self.y[kept], tasks=self._tasks(kept))
-                ask = (_take(self.X, held), self._tasks(~kept))
-            found = model.predict(*ask) if self.classes is None else model.predict_proba(*ask)
+                how, how_asked = self._options(model, self.rows[kept]), self._options(model, held)
+                model.fit(self._columns(model, self.rows[kept]), self.y[kept], tasks=self._tasks(kept), **how)
+                ask = (self._columns(model, held), self._tasks(~kept))
+            found = model.predict(*ask, **how_asked) if self.classes is None else model.predict_proba(*ask)
+            own = None if ends is None else model.predict_interval(*ask, coverage=COVERAGE, **how_asked)
         if len(ask) == 1:
-            found = found[np.arange(len(held)), codes] / (self.unit[codes] if self.classes is None else 1.0)
+            at, unit = (np.arange(len(held)), codes), self.unit[codes]
+            found, own = found[at] / unit, None if own is None else own[at] / unit[:, None]
+        if ends is not None:
+            ends[~kept] = own
         if self.classes is None:
             return found
         if found.ndim == 1:
@@ -372,32 +412,54 @@ class _Rows:
         p[:, np.searchsorted(self.classes, model.classes_)] = found
         return p
 
+    def _options(self, model: Any, rows: np.ndarray) -> dict[str, Any]:
+        """Return the offsets of rows, for models that take them."""
+        return {} if self.offset is None or isinstance(model, Baseline) else {"offset": self.offset[rows]}
+
+    def _columns(self, model: Any, rows: np.ndarray) -> Any:
+        """Return rows of X; models that take no offsets have them as a column."""
+        X = _take(self.X, rows)
+        if self.offset is None or not isinstance(model, Baseline):
+            return X
+        if isinstance(X, Table):
+            X = np.column_stack(X.columns).astype(np.float64)
+        return np.column_stack([X, self.offset[rows]])
+
     def _tasks(self, kept: np.ndarray) -> Any:
         further = [grouping.labels[grouping.codes[self.rows[kept]]] for grouping in self.groupings]
         first = self.labels[self.codes[kept]]
         return dict(enumerate([first, *further])) if further else first
 
-    def compare(self, question: str, how: str, repeats: list[dict[str, np.ndarray]], scale: float) -> Comparison:
+    def compare(self, question: str, how: str, repeats: list[Any], scale: float) -> Comparison:
         """Return the scores of all models, and the gain of the first over the others."""
-        ours, by_group = next(iter(repeats[0])), question == NEW_GROUPS
-        tested = ~np.isnan(repeats[0][ours]).reshape(len(self.y), -1)[:, 0]
+        values, ends = repeats[0]
+        ours, by_group = next(iter(values)), question == NEW_GROUPS
+        tested = ~np.isnan(values[ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
         unit = float(y.var()) or 1.0 if self.classes is None else 1.0
         scores, losses = {}, {}
-        for name in repeats[0]:
-            found = [values[name][tested] for values in repeats]
-            parts = [score_rows(y, values, codes, self.classes) for values in found]
-            # The level of a new group is unknown, so the score within groups is not informative.
-            kept = [key for key in parts[0] if not (by_group and key == WITHIN)]
+        for name in values:
+            found = [each[name][tested] for each, _ in repeats]
+            parts = [score_rows(y, each, codes, self.classes) for each in found]
+            # The level of a new group is unknown, and there are few later rows, so that their mean is mostly noise.
+            kept = [key for key in parts[0] if question == NEW_ROWS or key != WITHIN]
             scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
             scores[name] |= {RMSE: scale * scores[name][RMSE]} if RMSE in kept else {}
-            losses[name] = np.mean([row_losses(y, values, self.classes) for values in found], axis=0) / unit
+            losses[name] = np.mean([row_losses(y, each, self.classes) for each in found], axis=0) / unit
         gains = {
             name: Gain.of(lost - losses[ours], codes, self.n_groups, by_group)
             for name, lost in losses.items()
             if name != ours
         }
-        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains)
+        units = self.unit[codes]
+        rows = {"codes": codes, "y": y, "values": values[ours][tested], "ends": None}
+        covered = None
+        if ends is not None:
+            low, high = ends[tested].T
+            covered = float(np.mean((low <= y) & (y <= high)))
+            rows = {"codes": codes, "y": y * units, "values": rows["values"] * units}
+            rows["ends"] = np.column_stack([low * units, high * units])
+        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, covered, rows)
 
 
 def _take(X: Any, rows: np.ndarray) -> Any:

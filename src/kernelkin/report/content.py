@@ -11,10 +11,10 @@ from ..plots._axes import weight_order
 from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
-from ..relations.scores import LEVEL
+from ..relations.scores import LEVEL, R2
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
-from .effects import drivers_content
+from .effects import drivers_content, groups_content
 from .evaluation import number, numbers, table
 
 # With more groups, a heatmap of all pairs is too large to read.
@@ -24,9 +24,14 @@ MOST_TASKS = 1000
 
 
 def model_content(
-    saved: SavedModel, evaluation: dict[str, Any] | None, *, name: str, title: str | None, file: str
+    saved: SavedModel, evaluations: list[dict[str, Any]], *, name: str, title: str | None, file: str
 ) -> dict[str, Any]:
-    """Return everything that the page shows about one model; None for parts that do not apply."""
+    """Return everything that the page shows about one model; None for parts that do not apply.
+
+    Parameters
+    ----------
+    evaluations : evaluations on held-out rows by question, the one to show task by task first
+    """
     model = saved.model
     tasks = [str(task) for task in model.tasks_.tolist()]
     return {
@@ -36,13 +41,15 @@ def model_content(
         "data": _data(saved),
         "tasks": tasks,
         "rows": _task_rows(saved),
-        "evaluation": evaluation and _in_order(evaluation, tasks),
-        "comparison": _comparison(saved),
+        "evaluations": evaluations,
+        "evaluation": _in_order(evaluations[0], tasks) if evaluations else None,
+        "comparisons": _comparisons(saved),
         "drivers": drivers_content(saved),
+        "groups": groups_content(saved),
         "kernels": _kernels(model),
         "relation": _relation(saved),
         "parts": _parts(model),
-        "variance": [[name, number(share)] for name, share in getattr(model, "variance_components_", {}).items()],
+        "variance": _variance(saved),
         "fit": _fit(model),
         "load": {"file": file, "table": saved.schema is not None},
     }
@@ -75,7 +82,7 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
     return {
         "source": saved.about.get("data"),
         "rows": schema.n_rows,
-        "task": "every target" if schema.task is None else schema.task,
+        "task": "every target" if schema.task is None else ", ".join(schema.task_names),
         "target": schema.target,
         "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
@@ -106,37 +113,69 @@ def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
     return found
 
 
-def _comparison(saved: SavedModel) -> dict[str, Any] | None:
-    """Return the models compared by `sharing_report`, with scores (larger is better) and the gains of the model."""
+def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
+    """Return the comparisons of `sharing_report` by question: scores (larger is better) and the gains of the model."""
     if "comparisons" not in saved.about.get("sharing", {}):
-        return None
+        return []
     report = SharingReport.from_dict(saved.about["sharing"])
-    found = report.comparisons["new rows of known groups"]
-    regression = "R²" in found.scores[report.name]
-    models = []
-    for name, scores in found.scores.items():
-        gain = found.gains.get(name)
-        models.append(
+    compared = []
+    for (question, found), verdict in zip(report.comparisons.items(), report.verdicts, strict=True):
+        regression = R2 in found.scores[report.name]
+        models = []
+        for name, scores in found.scores.items():
+            gain = found.gains.get(name)
+            models.append(
+                {
+                    "title": name,
+                    "ours": name == report.name,
+                    "mean": number(found.goodness(name)),
+                    "scores": [[score, number(value)] for score, value in scores.items()],
+                    "gain": gain and [number(gain.mean), number(gain.low), number(gain.high)],
+                    "sign": gain and gain.sign,
+                    "task_gain": gain and _varied(numbers(gain.tasks)),
+                }
+            )
+        compared.append(
             {
-                "title": name,
-                "ours": name == report.name,
-                "mean": number(scores["R²"] if regression else -scores["log loss"]),
-                "about": ", ".join(f"{score} {value:.4g}" for score, value in scores.items()),
-                "gain": gain and [number(gain.mean), number(gain.low), number(gain.high)],
-                "sign": gain and gain.sign,
-                "task_gain": gain and numbers(gain.tasks),
+                "question": question,
+                "score": R2 if regression else "mean log probability",
+                "level": LEVEL,
+                "n_tasks": int((found.test_rows > 0).sum()),
+                "n_rows": int(found.test_rows.sum()),
+                "tasks": [str(task) for task in report.tasks.tolist()],
+                "models": models,
+                "how": found.how,
+                "covered": found.covered,
+                "verdict": verdict,
             }
         )
-    return {
-        "score": "R²" if regression else "mean log probability",
-        "level": LEVEL,
-        "n_tasks": int((found.test_rows > 0).sum()),
-        "n_rows": int(found.test_rows.sum()),
-        "tasks": [str(task) for task in report.tasks.tolist()],
-        "models": models,
-        "how": found.how,
-        "verdict": report.verdict.removeprefix("Recommendation: "),
-    }
+    return compared
+
+
+def _varied(values: list[Any]) -> list[Any] | None:
+    """Return values, or None if all are the same to three decimals and say nothing about any one of them."""
+    return values if len({round(value, 3) for value in values if value is not None}) > 1 else None
+
+
+def _variance(saved: SavedModel) -> list[list[Any]]:
+    """Return the shares of variance in plain words, in the order of levels, common parts, own parts and noise."""
+    shares = getattr(saved.model, "variance_components_", {})
+    names = ["task"] if saved.schema is None else saved.schema.task_names or ["task"]
+    found: dict[str, float] = {}
+    for name, share in shares.items():
+        if name.startswith("level"):
+            # "level" is of the first grouping, "level 2" of the second.
+            which = int(name[5:] or 1) - 1
+            words = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
+        elif name == "noise":
+            words = name
+        elif name == "slopes" or name.startswith(("own ", "task features")):
+            words = "columns, each group its own way"
+        else:
+            words = "columns, alike in all groups"
+        found[words] = found.get(words, 0.0) + share
+    order = sorted(found, key=lambda words: (words == "noise", not words.startswith("levels"), "own way" in words))
+    return [[words, number(found[words])] for words in order if found[words] >= 0.0005]
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:
@@ -152,6 +191,9 @@ def _kernels(model: Any) -> dict[str, Any] | None:
         names = np.array(kept)
     totals = weights.sum(axis=1, keepdims=True)
     shares = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+    if np.ptp(shares, axis=0).max() < 0.005:
+        # All tasks have the same weights: one row says it.
+        shares = shares[:1]
     return {
         "names": [str(name) for name in names.tolist()],
         "count": count,

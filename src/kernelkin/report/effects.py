@@ -1,18 +1,22 @@
-"""Effects of columns: how predictions change with one column while the others stay fixed."""
+"""Effects of columns and groups: how predictions change with a column, and how groups differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
+from ..data.arrays import Table
 from ..data.forms import Queries
 from ..paper.uncertainty import class_probabilities
+from ..relations.sharing import COVERAGE
 from ..storage.model_files import SavedModel
-from ..tables.columns import RARE, Column
+from ..tables.cells import CLOCKS
+from ..tables.columns import RARE, Column, encode_columns
 from .evaluation import number, numbers
 
 # Numbers of rows used to compute effects, of columns to draw, and of rows used to choose these columns.
@@ -21,25 +25,29 @@ MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
 N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
+# Curves of groups: numbers of groups and columns, and of rows that they are averaged over.
+CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 40, 6, 8
+# The grid of predictions: numbers of columns, of groups and of values of a column, and of predictions in all.
+GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
 
 def drivers_content(saved: SavedModel) -> dict[str, Any]:
-    """Return the share of each column in the explained variance, and the effects of columns or why there are none."""
+    """Return shares of columns in the explained variance, effects of columns or why there are none, and a grid."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
-    found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "fixed": []}
+    found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
     if is_classifier(model) and len(model.classes_) > 2:
         return {**found, "quantity": None, "reason": "the model has more than two classes"}
     rows = reference_rows(model)
     if rows is None:
         return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
-    inputs, found["fixed"] = read_inputs(saved, rows[0])
-    found |= {
-        "quantity": _quantity(saved, model),
-        "rows": len(rows[0]),
-        "effects": effects_content(saved, *rows, inputs),
-    }
-    return {**found, "reason": None if found["effects"] else "no column of numbers or texts varies"}
+    inputs = read_inputs(saved, rows[0])
+    effects = effects_content(saved, *rows, inputs)
+    found |= {"quantity": _quantity(saved, model), "rows": len(rows[0]), "effects": effects}
+    by_name = {one.name: one for one in inputs}
+    main = [by_name[effect["name"]] for effect in effects]
+    found["grid"] = grid_content(saved, rows[0], main[:GRID_COLUMNS]) if main else None
+    return {**found, "reason": None if effects else "no column varies"}
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:
@@ -59,13 +67,28 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
             changes.append(float(np.ptp(ends, axis=0).mean()))
         inputs = [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
     bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf, np.inf)
-    found = []
-    for one in inputs:
-        n, V = len(X), len(one.labels)
-        stacked = np.concatenate([one.set(X, v) for v in range(V)])
-        curves = values_of(saved, stacked, np.tile(codes, V)).reshape(V, n).T
-        found.append(_effect(one, curves, bounds))
-    return sorted(found, key=lambda effect: -effect["change"][0])
+    found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in inputs]
+    found.sort(key=lambda pair: -pair[1]["change"][0])
+    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
+    if len(groups) > 1:
+        for one, effect in found[:CURVE_COLUMNS]:
+            few = np.tile(X[:CURVE_ROWS], (len(groups), 1))
+            curves = _curves(saved, one, few, np.repeat(groups, len(X[:CURVE_ROWS])))
+            effect["groups"] = groups.tolist()
+            effect["curves"] = [numbers(curve) for curve in curves.reshape(len(groups), -1, curves.shape[1]).mean(1)]
+    return [effect for _, effect in found]
+
+
+def _some_groups(n: int, most: int) -> np.ndarray:
+    """Return the positions of all groups, or of as many as are wanted, drawn at random."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _curves(saved: SavedModel, one: Input, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return predictions (n, V) for rows of these tasks, with the column at each of its values."""
+    V = len(one.labels)
+    stacked = np.concatenate([one.set(X, v) for v in range(V)])
+    return values_of(saved, stacked, np.tile(codes, V)).reshape(V, len(X)).T
 
 
 def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
@@ -73,20 +96,76 @@ def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict
     mean = curves.mean(axis=0)
     level = curves.mean(axis=1, keepdims=True)
     low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
-    error = 1.96 * (curves - level).std(axis=0) / np.sqrt(len(curves))
     change = np.ptp(curves, axis=1)
     return {
         "name": one.name,
         "unit": one.unit,
-        "number": one.is_number,
+        "kind": one.kind,
         "values": list(one.labels),
         "mean": numbers(mean),
-        "mean_low": numbers(np.clip(mean - error, *bounds)),
-        "mean_high": numbers(np.clip(mean + error, *bounds)),
         "low": numbers(np.clip(low, *bounds)),
         "high": numbers(np.clip(high, *bounds)),
         "change": [number(change.mean()), *numbers(np.quantile(change, TAILS))],
     }
+
+
+def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[str, Any]:
+    """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
+
+    The row is the one closest to the mean of all rows. For mixed models there are intervals, and a group never seen.
+    """
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    groups = _some_groups(len(model.tasks_), GRID_GROUPS)
+    has_new = getattr(model, "unknown_tasks", "error") == "common" and model.data_form_ != "wide"
+    codes = np.append(groups, -1) if has_new else groups
+    each = int((GRID_SIZE / len(codes)) ** (1 / len(inputs)))
+    steps = [one.steps(max(min(each, GRID_VALUES if len(inputs) > 1 else 2 * N_VALUES), 2)) for one in inputs]
+    row = X[np.square(X - X.mean(axis=0)).sum(axis=1).argmin()]
+    rows = []
+    for values in product(*steps):
+        at = row[np.newaxis]
+        for one, value in zip(inputs, values, strict=True):
+            at = one.set(at, value)
+        rows.append(at[0])
+    means, ends = _with_ends(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)))
+    return {
+        "columns": [
+            {"name": one.name, "unit": one.unit, "kind": one.kind, "values": [one.labels[v] for v in own]}
+            for one, own in zip(inputs, steps, strict=True)
+        ],
+        "groups": codes.tolist(),
+        "mean": [numbers(part) for part in means.reshape(len(codes), -1)],
+        "low": None if ends is None else [numbers(part) for part in ends[:, 0].reshape(len(codes), -1)],
+        "high": None if ends is None else [numbers(part) for part in ends[:, 1].reshape(len(codes), -1)],
+        "coverage": COVERAGE,
+    }
+
+
+def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return predictions (q,) and, for mixed models of numbers, their intervals (q, 2)."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    if getattr(model.functions_, "scores", None) is None or model.data_form_ == "wide":
+        return values_of(saved, X, codes), None
+    moments = model.functions_.moments(Queries(X, codes))
+    scale = 1.0 if saved.schema is None else saved.schema.target_scales[0]
+    shift = 0.0 if saved.schema is None else saved.schema.target_means[0]
+    return moments[0] * scale + shift, model.functions_.ends(*moments, COVERAGE) * scale + shift
+
+
+def groups_content(saved: SavedModel) -> dict[str, Any] | None:
+    """Return levels of groups with intervals, and those of their rows alone; None for models without effects."""
+    model, schema = saved.model, saved.schema
+    if not hasattr(model, "task_effects") or len(model.tasks_) < 2:
+        return None
+    try:
+        table = model.task_effects()
+    except ValueError:
+        # There are no effects of groups for more than two classes.
+        return None
+    scales = np.ones(1) if schema is None or is_classifier(model) else np.array(schema.target_scales)
+    names = ("level", "low", "high", "raw_level")
+    unit = "log odds" if is_classifier(model) else _quantity(saved, model)
+    return {"unit": unit, "coverage": COVERAGE} | {name: numbers(table[name].to_numpy() * scales) for name in names}
 
 
 def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -140,9 +219,9 @@ class Input:
     ----------
     name, unit : name and unit of the column.
     positions : the features that depend on the column.
-    labels : labels of the values: numbers in the units of the column, or texts.
+    labels : labels of the values: numbers in the units of the column, dates as texts, or texts.
     features : (V, len(positions)) the features at each value.
-    is_number : whether values between those listed make sense.
+    kind : "number" or "date", where values between those listed make sense, or "text".
     """
 
     name: str
@@ -150,12 +229,19 @@ class Input:
     positions: Sequence[int]
     labels: Sequence[float | str]
     features: np.ndarray
-    is_number: bool
+    kind: str
 
     @property
     def ends(self) -> tuple[int, int, int]:
         """The first, the middle and the last value, by position."""
         return 0, len(self.labels) // 2, len(self.labels) - 1
+
+    def steps(self, most: int) -> list[int]:
+        """The positions of at most so many values: spread over all numbers or dates, the first of texts."""
+        n = len(self.labels)
+        if self.kind == "text":
+            return list(range(min(n, max(most, 4))))
+        return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int)).tolist()
 
     def set(self, X: np.ndarray, value: int) -> np.ndarray:
         """Return rows (n, d) with this column set to the value at this position."""
@@ -164,18 +250,17 @@ class Input:
         return out
 
 
-def read_inputs(saved: SavedModel, rows: np.ndarray) -> tuple[list[Input], list[str]]:
-    """Return the columns that can be set, and the names of those that cannot; rows (n, d) are encoded."""
+def read_inputs(saved: SavedModel, rows: np.ndarray) -> list[Input]:
+    """Return the columns that vary in encoded rows (n, d)."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
     if encoder is None:
         names = _feature_names(model, rows.shape[1])
         made = [_number_input(name, "", [k], rows[:, k], 0.0, 1.0) for k, name in enumerate(names)]
-        return [one for one in made if len(one.labels) > 1], []
-    columns = list(zip(encoder.columns_, encoder.groups_.values(), strict=True))
-    # The features of a date do not change one at a time.
-    made = [_table_input(column, positions, rows) for column, positions in columns if column.kind != "date"]
-    return [one for one in made if len(one.labels) > 1], [c.name for c, _ in columns if c.kind == "date"]
+    else:
+        columns = zip(encoder.columns_, encoder.groups_.values(), strict=True)
+        made = [_table_input(column, positions, rows) for column, positions in columns]
+    return [one for one in made if len(one.labels) > 1]
 
 
 def _feature_names(model: Any, n_features: int) -> list[str]:
@@ -197,16 +282,32 @@ def _number_input(
     features = np.zeros((len(steps), len(positions)))
     features[:, 0] = steps
     labels = [float(f"{value * scale + mean:.6g}") for value in steps.tolist()]
-    return Input(name, unit, positions, labels, features, True)
+    return Input(name, unit, positions, labels, features, "number")
 
 
 def _table_input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
     """Return the input for a column of an encoded table."""
     if column.kind == "number":
         return _number_input(column.name, column.unit, positions, rows[:, positions[0]], column.mean, column.scale)
+    if column.kind == "date":
+        return _date_input(column, positions, rows[:, positions[0]] * column.scale + column.mean)
     if column.kind == "boolean":
         features = np.zeros((2, len(positions)))
         features[:, 0] = (np.array([0.0, 1.0]) - column.mean) / column.scale
-        return Input(column.name, "", positions, ["no", "yes"], features, False)
+        return Input(column.name, "", positions, ["no", "yes"], features, "text")
     labels = [*column.categories, *([RARE] if column.n_rare else []), *(["missing"] if column.n_missing else [])]
-    return Input(column.name, "", positions, labels, np.eye(len(labels)), False)
+    return Input(column.name, "", positions, labels, np.eye(len(labels)), "text")
+
+
+def _date_input(column: Column, positions: Sequence[int], days: np.ndarray) -> Input:
+    """Return the input for a column of dates: all distinct days if few, otherwise steps over most of their range."""
+    unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
+    distinct = np.unique(days)
+    steps = (
+        distinct
+        if len(distinct) <= N_VALUES
+        else np.linspace(np.quantile(days, RANGE[0]), np.quantile(days, RANGE[1]), N_VALUES)
+    )
+    dates = np.unique(np.round(steps * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
+    features = encode_columns([column], Table((column.name,), (dates,), ("date",)), ".")
+    return Input(column.name, "", positions, np.datetime_as_string(dates).tolist(), features, "date")

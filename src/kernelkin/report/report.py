@@ -19,14 +19,14 @@ from .. import __version__
 from ..data.arrays import listing
 from ..files import write_whole
 from ..relations.analysis import TaskRelations
-from ..relations.sharing import SharingReport
+from ..relations.sharing import NEW_ROWS, SharingReport
 from ..storage.model_files import SavedModel
 from .content import model_content
 from .evaluation import evaluation_content
-from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_table
+from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_comparison, rows_of_table
 
 STYLES = ("theme", "layout", "parts", "tables", "media")
-SCRIPTS = ("dom", "charts", "tables", "answer", "predictions", "tasks", "drivers", "relations", "fit", "main")
+SCRIPTS = ("dom", "charts", "tables", "answer", "groups", "drivers", "predictions", "tasks", "relations", "fit", "main")
 # Height of the page inside a notebook, in pixels.
 NOTEBOOK_HEIGHT = 860
 
@@ -53,8 +53,8 @@ class Report:
     >>> report = MKMTRLRegressor().fit(X, X[:, 0], tasks=tasks).report()
     >>> report.title
     'MKMTRLRegressor: 2 tasks'
-    >>> report.models[0]["evaluation"]["score"], report.models[0]["evaluation"]["n_rows"]
-    ('R²', 20)
+    >>> report.models[0]["evaluation"]["question"], report.models[0]["evaluation"]["n_rows"]
+    ('new rows of known groups', 20)
     """
 
     title: str
@@ -119,14 +119,18 @@ def report_of_fit(
         saved = replace(saved, about={"relations": relations.to_dict()})
     if sharing is not None:
         saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
-    evaluation = evaluation_content(_rows_of_fit(model, X, y, tasks))
-    name = type(model).__name__
-    content = model_content(saved, evaluation, name=name, title=title, file="model.kin")
+    rows = {} if sharing is None or X is not None else rows_of_comparison(sharing, model)
+    evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
+    content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")
     report = Report(content["title"], [content])
     return report if path is None else report.save(path)
 
 
-def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
+def _evaluated(rows: dict[str, HeldOutRows]) -> list[dict[str, Any]]:
+    return [evaluation_content(question, part) for question, part in rows.items()]
+
+
+def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> dict[str, HeldOutRows]:
     if X is not None and y is not None:
         return rows_of_arrays(model, X, y, tasks, "rows passed to the report")
     if X is not None or y is not None or tasks is not None:
@@ -137,7 +141,7 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> HeldOutRows:
             f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
             "labelled rows that it was not fitted to, as report(X=..., y=..., tasks=...)"
         )
-    return rows
+    return {NEW_ROWS: rows}
 
 
 def report_of_files(
@@ -160,19 +164,18 @@ def report_of_files(
     contents = []
     for saved, name in zip(found, names, strict=True):
         label = os.path.basename(name) if len(found) > 1 else type(saved.model).__name__
-        contents.append(model_content(saved, _evaluation(saved, test), name=label, title=title, file=name))
+        contents.append(model_content(saved, _evaluations(saved, test), name=label, title=title, file=name))
     return Report(contents[0]["title"], contents)
 
 
-def _evaluation(saved: SavedModel, test: Any) -> dict[str, Any] | None:
-    """Return the evaluation of a saved model: on a table, or as stored with it, or None."""
+def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
+    """Return the evaluations of a saved model: on a table, or as stored with it, or of its own folds."""
     if test is not None:
-        return evaluation_content(rows_of_table(saved, test, "a labelled table passed to this report"))
-    stored = saved.about.get("evaluation", {}).get("report")
-    if stored is not None:
-        return stored
+        return _evaluated(rows_of_table(saved, test, "a labelled table passed to this report"))
+    if "evaluations" in saved.about:
+        return saved.about["evaluations"]
     rows = out_of_sample_rows(saved.model, saved.schema)
-    return None if rows is None else evaluation_content(rows)
+    return [] if rows is None else _evaluated({NEW_ROWS: rows})
 
 
 def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> None:

@@ -84,13 +84,13 @@ class Piece(NamedTuple):
     header: list[str]
     separator: str | None = None
 
-    def values(self, columns: Sequence[str], task: str | None) -> DataFrame:
+    def values(self, columns: Sequence[str], tasks: Sequence[str]) -> DataFrame:
         """Return those of these columns that exist, with None for missing cells, for a schema to encode."""
-        found = self.frame[[name for name in dict.fromkeys([*columns, task]) if name in self.frame.columns]]
+        found = self.frame[[name for name in dict.fromkeys([*columns, *tasks]) if name in self.frame.columns]]
         if self.separator is None:
             return found
         gone = found.isin(MISSING)
-        if task in found.columns:
+        for task in found.columns.intersection(list(tasks)):
             gone[task] = found[task] == ""
         return found.mask(gone, None)
 
@@ -105,20 +105,21 @@ def display_name(path: str) -> str:
 
 
 def read_table(
-    path: str, task: str | None = None, targets: Sequence[str] | str = (), form: TextFormat = DEFAULT_FORM
+    path: str, tasks: Sequence[str] | str = (), targets: Sequence[str] | str = (), form: TextFormat = DEFAULT_FORM
 ) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
-    Text cells of the `task` column are names: "01", "1" and "NA" are three tasks. Text cells of the `targets` are
+    Text cells of the `tasks` columns are names: "01", "1" and "NA" are three tasks. Text cells of the `targets` are
     numbers or class names.
     """
-    targets, ending = [targets] if isinstance(targets, str) else targets, Path(path).suffix.lower()
+    ending = Path(path).suffix.lower()
+    tasks, targets = ([names] if isinstance(names, str) else names for names in (tasks, targets))
     if ending in PARQUET:
         frame = _read_parquet(path)
     elif ending in EXCEL:
-        frame = _read_excel(path, task, targets, form)
+        frame = _read_excel(path, tasks, targets, form)
     else:
-        frame = _read_text(path, task, targets, form)
+        frame = _read_text(path, tasks, targets, form)
     if not len(frame):
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
@@ -152,16 +153,16 @@ def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterat
 # Text
 
 
-def _read_text(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
+def _read_text(path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat) -> DataFrame:
     with _opened(path, form) as (file, header, how), _explained(path, form):
-        names = [name for name in (task, *targets) if name in header]
+        names = [name for name in (*tasks, *targets) if name in header]
         # pandas also looks for missing values in the result of a converter; a character before the text prevents that.
         how |= {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
         # The copy joins columns of the same type into one block; tens of thousands of blocks are slow.
         frame = need_pandas().read_csv(file, **how, keep_default_na=False, low_memory=False).copy()
     for name in names:
         cells = frame[name].astype(object).map(lambda cell: cell[1:])
-        frame[name] = _read_tasks(cells) if name == task else _read_targets(cells, form.decimal)
+        frame[name] = _read_tasks(cells) if name in tasks else _read_targets(cells, form.decimal)
     return frame
 
 
@@ -371,7 +372,7 @@ def _readable(path: str, kind: str, extra: str) -> Iterator[None]:
         raise ValueError(f"{path} is not a readable {kind} file: {reason:.200}") from None
 
 
-def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextFormat) -> DataFrame:
+def _read_excel(path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat) -> DataFrame:
     """Read the first sheet; its first row is the header. Cells keep their types: the text '01' is not the number 1."""
     pandas = need_pandas()
     with _readable(path, "Excel (.xlsx)", "excel"):
@@ -384,7 +385,7 @@ def _read_excel(path: str, task: str | None, targets: Sequence[str], form: TextF
     for name in frame.columns:
         cells = frame[name]
         has_text = cells.map(lambda cell: isinstance(cell, str) and cell != "").any()
-        if name == task and has_text:
+        if name in tasks and has_text:
             columns[name] = _read_tasks(cells.map(str))
         elif name in targets and has_text:
             columns[name] = _read_targets(cells.map(str), form.decimal)

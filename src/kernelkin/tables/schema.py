@@ -38,6 +38,8 @@ class TableSchema:
     left_out : columns that are not features, each with the reason.
     decimal : decimal separator of numbers that are text.
     target_units : the units that may follow the numbers in the target cells, such as "EUR".
+    groupings : columns of further groupings, and whether their labels are whole numbers.
+    offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself; or None.
 
     Examples
     --------
@@ -62,16 +64,22 @@ class TableSchema:
     left_out: dict[str, str] = field(default_factory=dict)
     decimal: Decimal = "."
     target_units: tuple[str, ...] = ()
+    groupings: dict[str, bool] = field(default_factory=dict)
+    offset: str | None = None
+    exposure: str | None = None
 
     @classmethod
     def fit(
         cls,
         frame: DataFrame,
-        task: str | None,
+        task: str | Sequence[str] | None,
         target: str | Sequence[str],
         drop: Sequence[str] = (),
         *,
         regression: bool,
+        standardise: bool = True,
+        offset: str | None = None,
+        exposure: str | None = None,
         decimal: Decimal = ".",
         units: Sequence[str] = (),
         day_first: bool | None = None,
@@ -81,24 +89,27 @@ class TableSchema:
         Parameters
         ----------
         frame : DataFrame
-        task, target : as `task` and `target_names` of the schema
+        task, target : as `task` and `target_names` of the schema; of several task columns, the first is `task`
         drop : as for `TableEncoder`
-        regression, decimal, units : as for the schema
+        regression, offset, exposure, decimal, units : as for the schema
+        standardise : whether the model learns standardised numbers; False for counts
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
-        special = [*targets, *([] if task is None else [task])]
+        columns = [] if task is None else [task] if isinstance(task, str) else list(task)
+        first, further = columns[0] if columns else None, columns[1:]
+        special = [*targets, *columns, *(name for name in (offset, exposure) if name is not None)]
         check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
         moments = [(0.0, 1.0)] * len(targets)
-        if regression:
+        if regression and standardise:
             moments = [_moments(read_target(frame[name], decimal, u)) for name, u in zip(targets, units, strict=True)]
         return cls(
             columns=encoder.columns_,
-            task=task,
+            task=first,
             target_names=targets,
-            whole_tasks=task is not None and are_whole(frame[task]),
+            whole_tasks=first is not None and are_whole(frame[first]),
             regression=regression,
             target_means=tuple(mean for mean, _ in moments),
             target_scales=tuple(scale for _, scale in moments),
@@ -106,6 +117,9 @@ class TableSchema:
             left_out=encoder.left_out_,
             decimal=decimal,
             target_units=units,
+            groupings={name: are_whole(frame[name]) for name in further},
+            offset=offset,
+            exposure=exposure,
         )
 
     @cached_property
@@ -114,6 +128,11 @@ class TableSchema:
         encoder = TableEncoder(decimal=self.decimal)
         encoder.columns_, encoder.left_out_ = self.columns, self.left_out
         return encoder
+
+    @property
+    def task_names(self) -> list[str]:
+        """The columns of tasks: none if every target is a task."""
+        return [] if self.task is None else [self.task, *self.groupings]
 
     @property
     def target(self) -> str:
@@ -146,29 +165,43 @@ class TableSchema:
     def _features(self, frame: Any) -> Table:
         return select_columns(frame, [column.name for column in self.columns])
 
-    def tasks(self, frame: Any) -> np.ndarray | None:
-        """Return the task of each row, or None if every target is a task.
+    def tasks(self, frame: Any) -> Any:
+        """Return the task of each row, or None if every target is a task; a dict of columns for several groupings.
 
         Parameters
         ----------
         frame : as for `encode`
         """
-        if self.task is None:
-            return None
-        values = select_columns(frame, [self.task]).columns[0]
-        absent = missing(values)
-        if absent.any():
-            raise CellError(self.task, int(absent.argmax()) + 1, ("no task", ""))
-        if not self.whole_tasks:
-            is_date = values.dtype.kind == "M"
-            return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
-        numbers = read_numbers(self.task, values)
-        # A text must be a plain integer: "01" is not the task 1.
-        good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
-        if not good.all():
-            row = int(np.argmin(good))
-            raise CellError(self.task, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
-        return numbers.astype(np.int64)
+        first = self.first_tasks(frame)
+        if not self.groupings or self.task is None:
+            return first
+        return {self.task: first} | {name: _labels(frame, name, whole) for name, whole in self.groupings.items()}
+
+    def first_tasks(self, frame: Any) -> np.ndarray | None:
+        """Return the task of each row in the first grouping, or None if every target is a task.
+
+        Parameters
+        ----------
+        frame : as for `encode`
+        """
+        return None if self.task is None else _labels(frame, self.task, self.whole_tasks)
+
+    def options(self, frame: Any) -> dict[str, np.ndarray]:
+        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it.
+
+        Parameters
+        ----------
+        frame : as for `encode`
+        """
+        name = self.offset or self.exposure
+        if name is None:
+            return {}
+        values = read_numbers(name, select_columns(frame, [name]).columns[0], "number", self.decimal)
+        bad = ~np.isfinite(values) | ((values <= 0.0) & (self.exposure is not None))
+        if bad.any():
+            wanted = "a positive number" if self.exposure else "a number"
+            raise CellError(name, int(bad.argmax()) + 1, ("no exposure", f"; {wanted} is needed"))
+        return {"offset": np.log(values) if self.exposure else values}
 
     def targets(self, frame: DataFrame) -> Any:
         """Return the target as the model expects it, standardised numbers or class labels: (n,), or a frame (n, T).
@@ -205,6 +238,24 @@ class TableSchema:
         frame : as for `encode`
         """
         return self.encoder.unseen(self._features(frame))
+
+
+def _labels(frame: Any, name: str, whole: bool) -> np.ndarray:
+    """Return the labels (n,) of a task column: text, or whole numbers."""
+    values = select_columns(frame, [name]).columns[0]
+    absent = missing(values)
+    if absent.any():
+        raise CellError(name, int(absent.argmax()) + 1, ("no task", ""))
+    if not whole:
+        is_date = values.dtype.kind == "M"
+        return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
+    numbers = read_numbers(name, values)
+    # A text must be a plain integer: "01" is not the task 1.
+    good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
+    if not good.all():
+        row = int(np.argmin(good))
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
+    return numbers.astype(np.int64)
 
 
 def select_columns(frame: Any, names: Sequence[str]) -> Table:

@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from grams.rows import build_grams
 
 from conic import _feature_map, _loss
 from kernelkin import (
@@ -17,7 +18,6 @@ from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import connected_tasks, read_couplings
 from kernelkin.paper.fitting import Regression
 from kernelkin.paper.fitting.targets import link_machines, split_by_task
-from kernelkin.paper.grams.build import build_grams
 from kernelkin.paper.learners import SVM, SVR, Ridge
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.problems import MachineList, Problem

@@ -158,3 +158,24 @@ const extent = (values) => {
     pad = (high - low) * .03 || 1;
   return [low - pad, high + pad];
 };
+/* Names in lines of at most so many pixels, so that none is cut. Words that are too long are broken. */
+function wrap(name, pixels) {
+  const most = Math.max(6, Math.floor(pixels / 6.6)), lines = [""];
+  for (const word of String(name).split(/(?<=[\s,;/_-])/)) {
+    for (let rest = word; rest; rest = rest.slice(most)) {
+      const part = rest.slice(0, most);
+      if ((lines.at(-1) + part).trimEnd().length > most && lines.at(-1)) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+  }
+  return lines.map((line) => line.trim()).join("\n");
+}
+const lineCount = (words) => words.split("\n").length;
+/* A vertical axis of names that `wrap` has put into lines. */
+const nameAxis = (c, domain) => ({
+  type: "nominal",
+  title: null,
+  scale: { domain },
+  axis: { labelColor: c.ink, labelLimit: 0, labelExpr: "split(datum.label, '\\n')", domain: false, labelLineHeight: 13 },
+});
+const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 14 * lineCount(name) + 8));

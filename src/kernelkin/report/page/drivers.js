@@ -1,34 +1,20 @@
 /* What drives predictions: columns and kernels by name, and the effect of each column. */
 function driversSection(models) {
   return modelSection("drivers", "What drives predictions", models, (model) => {
-    const parts = [variancePicture(model), ...columnPictures(model), kernelShares(model)].filter(Boolean);
+    const parts = [...columnPictures(model), kernelShares(model)].filter(Boolean);
     return make(
       "div",
       {},
       parts.length ? make("div", { class: "grid" }, parts) : null,
       effectsPicture(model),
+      whatIf(model),
     );
-  });
-}
-
-function variancePicture(model) {
-  if (!model.variance.length) return null;
-  return barPicture({
-    title: "Shares of variance",
-    note:
-      "How much of the variation of targets each part of the model stands for. Level: between the levels of tasks; linear, common smooth, additive: what columns do in all tasks alike; slopes, own smooth: what they do in each task.",
-    records: model.variance.map(([part, share]) => ({ part, share })),
-    field: "part",
-    value: "share",
-    title_x: "share of the variance",
-    format: ".0%",
-    ends: false,
   });
 }
 
 function columnPictures(model) {
   const D = model.drivers, found = [];
-  if (D.effects.length) {
+  if (D.effects.length > 1) {
     const records = D.effects.map((effect) => ({
       column: effect.name,
       change: effect.change[0],
@@ -39,9 +25,7 @@ function columnPictures(model) {
       title: "How much each column changes predictions",
       records,
       note:
-        `How far the ${D.quantity} of a row moves while one column takes its values and the others stay: mean over ${D.rows} rows of all tasks, and the middle 90% of them.${
-          D.fixed.length ? ` Not varied: ${D.fixed.join(", ")} (dates).` : ""
-        }`,
+        `How far the ${D.quantity} of a row moves while one column takes its values and the others stay: mean over ${D.rows} rows of all groups, and the middle 90% of them.`,
       field: "column",
       value: "change",
       title_x: `change of the ${D.quantity}`,
@@ -49,7 +33,7 @@ function columnPictures(model) {
       ends: true,
     }));
   }
-  if (D.shares.length) {
+  if (D.shares.length > 1 && !D.effects.length) {
     found.push(barPicture({
       title: "Columns by what they explain",
       note: "The share of each column in what all columns explain.",
@@ -73,7 +57,7 @@ function kernelShares(model) {
   return records.length
     ? barPicture({
       title: "Kernels",
-      note: `Mean over tasks of their share in the kernel weights${
+      note: `${K.shares.length > 1 ? "Mean over groups of their share" : "Share of each, the same in all groups,"} in the kernel weights${
         K.grouped ? `; the ${K.count} kernels are shown in groups` : ""
       }.`,
       records,
@@ -92,76 +76,73 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
     note,
     label: `${title}: ${records.slice(0, 5).map((record) => `${record[field]} ${text(record[value])}`).join(", ")}`,
     records: () => records,
-    spec: (width, c) => ({
-      height: 24 * records.length,
-      data: { values: records },
-      encoding: {
-        y: {
-          field,
-          type: "nominal",
-          sort: null,
-          title: null,
-          axis: { labelColor: c.ink, labelLimit: Math.min(200, width * .42), domain: false },
-        },
-      },
-      layer: [
-        {
-          mark: { type: "bar", cornerRadius: 2, height: 13 },
-          encoding: {
-            x: { field: value, type: "quantitative", title: title_x, axis: { format, tickCount: 5 } },
-            tooltip: Object.keys(records[0]).map((name) =>
-              name === field ? { field: name } : { field: name, format: format === ".0%" ? ".1%" : format }
-            ),
+    spec: (width, c) => {
+      const values = records.map((record) => ({ ...record, name: wrap(record[field], width * .36) })),
+        names = values.map((record) => record.name);
+      return {
+        height: rowHeight(names) * records.length,
+        data: { values },
+        encoding: { y: { field: "name", ...nameAxis(c, names) } },
+        layer: [
+          {
+            mark: { type: "bar", cornerRadius: 2, height: 13 },
+            encoding: {
+              x: { field: value, type: "quantitative", title: title_x, axis: { format, tickCount: 5, labelOverlap: true } },
+              tooltip: Object.keys(records[0]).map((name) =>
+                name === field ? { field: name } : { field: name, format: format === ".0%" ? ".1%" : format }
+              ),
+            },
           },
-        },
-        ...(ends
-          ? [{
-            mark: { type: "rule", color: c.soft, aria: false },
-            encoding: { x: { field: "low", type: "quantitative" }, x2: { field: "high" } },
-          }]
-          : []),
-      ],
-    }),
+          ...(ends
+            ? [{
+              mark: { type: "rule", color: c.soft, aria: false },
+              encoding: { x: { field: "low", type: "quantitative" }, x2: { field: "high" } },
+            }]
+            : []),
+        ],
+      };
+    },
   });
 }
 
+/* Effects of columns: the mean over groups, and each group's own curve as a thin line. */
 function effectsPicture(model) {
   const D = model.drivers;
   if (!D.effects.length) return make("p", { class: "soft" }, `Effects of columns are not available: ${D.reason}.`);
   const records = D.effects.flatMap((effect) =>
     effect.values.map((value, v) => ({
       column: withUnit(effect),
-      number: effect.number,
       value,
       mean: effect.mean[v],
-      mean_low: effect.mean_low[v],
-      mean_high: effect.mean_high[v],
       low: effect.low[v],
       high: effect.high[v],
     }))
   );
-  const span = extent(records.flatMap((record) => [record.low, record.high])),
-    names = [...new Set(records.map((record) => record.column))];
+  const curves = D.effects[0].curves,
+    drawn = curves ? D.effects[0].groups.length : 0,
+    span = extent(D.effects.flatMap((effect) => [effect.low, effect.high, ...(effect.curves || [])].flat()));
   return make(
     "div",
     { style: "margin-top:22px" },
     picture({
       title: "Effect of each column",
-      label: `Mean ${D.quantity} by the value of each of ${names.length} columns`,
+      label: `Mean ${D.quantity} by the value of each of ${D.effects.length} columns`,
       records: () => records,
       note:
-        `Line: the mean ${D.quantity} where the column has this value in all of the ${D.rows} rows, with a 95% interval over rows (dark). Light band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
+        `Thick line: the mean ${D.quantity} over ${D.rows} rows of all groups if the column has this value. ${
+          curves
+            ? `Thin lines: ${drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"}. `
+            : ""
+        }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
       spec: (width, c) => {
-        const columns = Math.max(1, Math.min(Math.floor(width / 250), 6, names.length)),
-          each = Math.floor(width / columns) - (columns > 1 ? 50 : 58);
+        const columns = Math.max(1, Math.min(Math.floor(width / 260), 4, D.effects.length)),
+          each = Math.min(Math.floor(width / columns) - (columns > 1 ? 52 : 62), 620);
         return {
           width: undefined,
           autosize: { type: "pad" },
           columns,
-          spacing: { row: 18, column: 34 },
-          concat: names.map((name) =>
-            effectPanel(records.filter((record) => record.column === name), name, each, span, c)
-          ),
+          spacing: { row: 22, column: 34 },
+          concat: D.effects.map((effect) => effectPanel(model, effect, each, span, c)),
         };
       },
     }),
@@ -171,16 +152,34 @@ function effectsPicture(model) {
 /* The name of a column with its unit, unless the name has it already. */
 const withUnit = ({ name, unit }) => unit && !name.includes(unit) ? `${name} (${unit})` : name;
 
-function effectPanel(values, name, width, domain, c) {
-  const type = values[0].number ? "quantitative" : "nominal",
-    x = {
-      field: "value",
-      type,
-      title: null,
-      sort: null,
-      axis: { tickCount: 4, labelAngle: 0, labelOverlap: true, labelLimit: 70, grid: false },
-      ...(values[0].number ? { scale: { zero: false, nice: false } } : {}),
-    };
+function effectPanel(model, effect, width, domain, c) {
+  const line = effect.kind !== "text",
+    name = (value) => line ? value : wrap(value, Math.max(width / effect.values.length - 4, 34)),
+    values = effect.values.map((value, v) => ({
+      value: name(value),
+      label: value,
+      mean: effect.mean[v],
+      low: effect.low[v],
+      high: effect.high[v],
+    })),
+    thin = (effect.curves || []).flatMap((curve, g) =>
+      curve.map((own, v) => ({ value: name(effect.values[v]), group: model.tasks[effect.groups[g]], own }))
+    );
+  const few = !line && effect.values.length <= Math.floor(width / 48);
+  const x = {
+    field: "value",
+    type: { number: "quantitative", date: "temporal", text: "nominal" }[effect.kind],
+    title: null,
+    sort: null,
+    axis: {
+      grid: false,
+      labelLimit: 0,
+      ...(line
+        ? { tickCount: Math.max(2, Math.floor(width / 80)), labelOverlap: true, labelAngle: 0, labelFlush: true }
+        : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
+    },
+    ...(effect.kind === "number" ? { scale: { zero: false, nice: false } } : {}),
+  };
   const y = (field) => ({
     field,
     type: "quantitative",
@@ -188,28 +187,84 @@ function effectPanel(values, name, width, domain, c) {
     scale: { domain, zero: false, nice: false },
     axis: { tickCount: 4 },
   });
-  const tooltip = [{ field: "value" }, { field: "mean", format: ".4~g" }, {
+  const title = wrap(withUnit(effect), width).split("\n");
+  const tooltip = [{ field: "label", title: effect.name }, { field: "mean", format: ".4~g" }, {
     field: "low",
     title: "90% from",
     format: ".4~g",
   }, { field: "high", title: "to", format: ".4~g" }];
-  const band = (low, high, opacity) =>
-    values[0].number
-      ? { mark: { type: "area", opacity, aria: false }, encoding: { x, y: y(low), y2: { field: high } } }
-      : {
-        mark: { type: "bar", opacity, width: { band: .5 }, aria: false },
-        encoding: { x, y: y(low), y2: { field: high } },
-      };
   return {
-    title: { text: name, anchor: "start", fontSize: 12, fontWeight: 600, color: c.ink, limit: width, offset: 6 },
+    title: { text: title, anchor: "start", fontSize: 12, fontWeight: 600, color: c.ink, offset: 6 },
     width,
-    height: 120,
+    height: model.drivers.effects.length > 1 ? 150 : 260,
     data: { values },
     layer: [
-      band("low", "high", .15),
-      band("mean_low", "mean_high", .35),
-      ...(values[0].number ? [{ mark: { type: "line" }, encoding: { x, y: y("mean") } }] : []),
-      { mark: { type: "point", size: values[0].number ? 16 : 45, opacity: 1 }, encoding: { x, y: y("mean"), tooltip } },
+      {
+        mark: { type: line ? "area" : "bar", opacity: .15, aria: false, ...(line ? {} : { width: { band: .5 } }) },
+        encoding: { x, y: y("low"), y2: { field: "high" } },
+      },
+      {
+        data: { values: thin },
+        mark: { type: line ? "line" : "tick", color: c.soft, opacity: .45, strokeWidth: 1, thickness: 1, aria: false },
+        encoding: { x, y: y("own"), detail: { field: "group" }, tooltip: [{ field: "group" }, { field: "own", format: ".4~g" }] },
+      },
+      ...(line ? [{ mark: { type: "line", strokeWidth: 3 }, encoding: { x, y: y("mean") } }] : []),
+      { mark: { type: "point", size: line ? 16 : 55, opacity: 1 }, encoding: { x, y: y("mean"), tooltip } },
     ],
   };
+}
+
+/* Predictions that were computed for a grid of values: sliders stop at these, so that nothing is interpolated. */
+function whatIf(model) {
+  const W = model.drivers.grid;
+  if (!W) return null;
+  const state = { group: 0, at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
+  const names = W.groups.map((g) => g < 0 ? "a group never seen" : model.tasks[g]);
+  const output = make("output", { class: "predicted", "aria-live": "polite" });
+  const place = (at) => at.reduce((position, v, k) => position * W.columns[k].values.length + v, 0);
+  const chosen = make("select", {
+    onchange: (event) => {
+      state.group = Number(event.target.value);
+      update();
+    },
+  }, names.map((name, g) => make("option", { value: g }, name)));
+  const sliders = W.columns.map((column, k) => {
+    const value = make("span", { class: "soft" });
+    const slider = make("input", {
+      type: "range",
+      min: 0,
+      max: column.values.length - 1,
+      value: state.at[k],
+      oninput: (event) => {
+        state.at[k] = Number(event.target.value);
+        update();
+      },
+    });
+    return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
+  });
+  function update() {
+    const i = place(state.at), mean = W.mean[state.group][i], of = (ends) => text(ends[state.group][i], 4);
+    const share = model.drivers.quantity.startsWith("probability");
+    output.textContent = share ? percent(mean, 1) : text(mean, 4);
+    if (W.low) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
+    sliders.forEach(({ column, value }, k) => {
+      const found = column.values[state.at[k]];
+      value.textContent = typeof found === "number" ? text(found, 4) : found;
+    });
+  }
+  update();
+  const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "";
+  return make(
+    "div",
+    { class: "what-if", style: "margin-top:22px" },
+    make("h3", {}, `What if: ${model.drivers.quantity}`),
+    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}`),
+    make(
+      "div",
+      { class: "tools" },
+      make("label", {}, make("span", {}, "Group"), chosen),
+      sliders.map((one) => one.element),
+      output,
+    ),
+  );
 }

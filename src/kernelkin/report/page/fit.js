@@ -106,7 +106,7 @@ function aboutFacts(model) {
     Object.entries(m.parameters).map(([name, value]) => `${name}=${value}`).join(", ") || "the defaults",
   ]);
   facts.push([
-    "Tasks",
+    "Groups",
     model.tasks.length <= 6
       ? model.tasks.join(", ")
       : `${model.tasks.slice(0, 6).join(", ")} and ${model.tasks.length - 6} more`,

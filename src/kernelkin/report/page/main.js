@@ -5,7 +5,7 @@ function pageHead() {
     R.models.map((model) => model.model.name === model.name ? model.name : `${model.name} (${model.model.name})`).join(
       " and ",
     ),
-    plural(first.tasks.length, "task"),
+    plural(first.tasks.length, "group"),
     first.data ? plural(first.data.rows, "training row") : null,
     E ? plural(E.n_rows, "test row") : null,
   ];
@@ -17,9 +17,10 @@ function pageHead() {
 
 const SECTIONS = [
   [answerSection, "Answer"],
-  [predictionsSection, "Predictions"],
-  [tasksSection, "Tasks"],
+  [groupsSection, "Groups"],
   [driversSection, "Drivers"],
+  [predictionsSection, "Predictions"],
+  [tasksSection, "Group by group"],
   [relationsSection, "Alike"],
   [fitSection, "Fit"],
   [aboutSection, "Model and data"],

@@ -1,4 +1,4 @@
-/* Predictions beside the truth, over all tasks. */
+/* Predictions beside the truth, over all groups. */
 function predictionsSection(models) {
   return modelSection(
     "predictions",
@@ -60,7 +60,7 @@ function sampleRecords(model) {
 function sampleNote(E) {
   const shown = E.sample.task.length;
   return shown < E.n_rows
-    ? `${shown.toLocaleString("en")} of ${E.n_rows.toLocaleString("en")} test rows, some of every task. `
+    ? `${shown.toLocaleString("en")} of ${E.n_rows.toLocaleString("en")} test rows, some of every group. `
     : `${plural(shown, "test row")}. `;
 }
 
@@ -79,6 +79,7 @@ function regressionPictures(model) {
     type: "quantitative",
     title,
     scale: { zero: false, ...(domain ? { domain, nice: false } : {}) },
+    axis: { tickCount: 6, labelOverlap: true },
   });
   return make(
     "div",
@@ -145,7 +146,7 @@ function regressionPictures(model) {
         data: { values: records },
         mark: { type: "bar", cornerRadius: 2 },
         encoding: {
-          x: { field: "error", bin: { maxbins: 30 }, title: "actual − predicted" },
+          x: { field: "error", bin: { maxbins: 30 }, title: "actual − predicted", axis: { tickCount: 6, labelOverlap: true } },
           y: { aggregate: "count", title: "rows", axis: { tickMinStep: 1 } },
           tooltip: [{ field: "error", bin: { maxbins: 30 }, title: "residual" }, { aggregate: "count", title: "rows" }],
         },
@@ -170,7 +171,7 @@ function confusionPicture(E) {
       under: percent(rows / Math.max(sum(row), 1)),
     }))
   );
-  const few = E.classes.length <= 12;
+  const few = E.classes.length <= 12, filled = records.filter((record) => record.rows);
   return picture({
     title: "Confusion",
     note: `Rows by their class (down) and the predicted one (across); percentages are of each row of the table. ${
@@ -180,16 +181,16 @@ function confusionPicture(E) {
     records: () => records.map(({ label, under, ...record }) => record),
     spec: (width, c) => ({
       height: Math.min(width * .7, 70 * E.classes.length, 420),
-      data: { values: records },
+      data: { values: filled },
       encoding: {
         x: {
           field: "predicted",
           type: "nominal",
-          sort: null,
+          scale: { domain: E.classes },
           title: "predicted class",
-          axis: { orient: "top", labelAngle: few ? 0 : -90, domain: false },
+          axis: { orient: "top", labelAngle: few && width / E.classes.length > 90 ? 0 : -90, labelLimit: 0, domain: false },
         },
-        y: { field: "actual", type: "nominal", sort: null, title: "actual class", axis: { domain: false } },
+        y: { field: "actual", type: "nominal", scale: { domain: E.classes }, title: "actual class", axis: { domain: false, labelLimit: 0 } },
       },
       layer: [
         {

@@ -1,6 +1,6 @@
-/* Which tasks are alike: only what a test has found. */
+/* Which groups are alike: only what a test has found. */
 function relationsSection(models) {
-  return modelSection("relations", "Which tasks are alike", models.filter((model) => model.relation), relationPart);
+  return modelSection("relations", "Which groups are alike", models.filter((model) => model.relation), relationPart);
 }
 
 function relationPart(model) {
@@ -9,7 +9,7 @@ function relationPart(model) {
     return make(
       "p",
       {},
-      "It was not tested which tasks are alike, so nothing is shown. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
+      "It was not tested which groups are alike, so nothing is shown. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
     );
   }
   const rest = L.text.slice(L.headline.length).trim();
@@ -20,12 +20,12 @@ function relationPart(model) {
     tasks: model.tasks.filter((_, t) => L.groups[t] === g),
   }));
   const table = dataTable({
-    caption: "Groups of tasks",
-    file: "groups",
+    caption: "Clusters of groups",
+    file: "clusters",
     rows: groups,
     columns: [
-      { title: "group", value: (r) => r.group },
-      { title: "tasks", value: (r) => r.tasks.length },
+      { title: "cluster", value: (r) => r.group },
+      { title: "groups", value: (r) => r.tasks.length },
       {
         title: "names",
         left: true,
@@ -44,7 +44,7 @@ function relationPart(model) {
       L.matrix ? likenessPicture(L, groups) : make(
         "p",
         { class: "soft" },
-        "There are too many groups to draw all pairs; the table has the group of each task.",
+        "There are too many clusters to draw all pairs; the table has the groups of each.",
       ),
       table.element,
     ),
@@ -55,8 +55,8 @@ function relationPart(model) {
 function likenessPicture(L, groups) {
   const records = L.matrix.flatMap((row, g) =>
     row.map((likeness, h) => ({
-      first: `group ${g + 1}`,
-      second: `group ${h + 1}`,
+      first: `cluster ${g + 1}`,
+      second: `cluster ${h + 1}`,
       likeness,
       tasks: `${groups[g].tasks.length} and ${groups[h].tasks.length}`,
       label: likeness.toFixed(2).replace("-", "−"),
@@ -64,10 +64,10 @@ function likenessPicture(L, groups) {
   );
   const few = groups.length <= 10;
   return picture({
-    title: "Likeness of the groups",
+    title: "Likeness of the clusters",
     note:
-      "1: the functions are equal up to their level; 0: they have nothing in common; −1: opposite. Corrected for noise; within a group, tasks could not be told apart.",
-    label: `Likeness of ${groups.length} groups of tasks`,
+      "1: the functions are equal up to their level; 0: they have nothing in common; −1: opposite. Corrected for noise; within a cluster, groups could not be told apart.",
+    label: `Likeness of ${groups.length} clusters of groups`,
     records: () => records.map(({ label, ...record }) => record),
     spec: (width, c) => ({
       height: Math.min(width * .75, 46 * groups.length + 20, 420),

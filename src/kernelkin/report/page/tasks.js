@@ -1,27 +1,26 @@
-/* Task by task: small pictures and a table. Only the tasks of one page are in the document, however many there are. */
+/* Group by group: small pictures and a table. Only the groups of one page are in the document, however many there are. */
 const MULTIPLES = 12;
 
 function tasksSection(models) {
-  return modelSection("tasks", "Task by task", models.filter((model) => model.tasks.length > 1), taskPanel);
+  return modelSection("tasks", "Group by group", models.filter((model) => model.tasks.length > 1), taskPanel);
 }
 
 /* What is known of each task, as records. */
 function taskRecords(model) {
   const E = model.evaluation, K = model.kernels, P = model.parts, groups = model.relation && model.relation.groups;
-  const C = model.comparison, best = C && bestOther(C), place = C && new Map(C.tasks.map((task, t) => [task, t]));
+  const C = model.comparisons[0], gains = C && bestOther(C).task_gain, place = C && new Map(C.tasks.map((task, t) => [task, t]));
+  const many = K && K.shares.length > 1;
   return model.tasks.map((task, t) => {
-    const top = K ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
+    const top = many ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
     return {
       t,
       task,
       rows: model.rows ? model.rows[t] : null,
       tested: E ? E.test_rows[t] : null,
       score: E ? E.task_score[t] : null,
-      low: E ? E.task_low[t] : null,
-      high: E ? E.task_high[t] : null,
       error: E && E.task_error ? E.task_error[t] : null,
-      covered: E && E.task_covered ? E.task_covered[t] : null,
-      gain: best ? best.task_gain[place.get(task)] : null,
+      level: model.groups ? model.groups.level[t] : null,
+      gain: gains ? gains[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
       shared: P ? 1 - P.shares[t].at(-1) : null,
       group: groups && groups[t] !== null ? groups[t] + 1 : null,
@@ -32,22 +31,20 @@ function taskRecords(model) {
 function taskColumns(model, records) {
   const E = model.evaluation,
     any = (name) => records.some((record) => record[name] !== null && record[name] !== undefined);
-  const C = model.comparison, columns = [{ title: "task", value: (r) => r.task, left: true }];
+  const C = model.comparisons[0], columns = [{ title: "group", value: (r) => r.task, left: true }];
   const add = (name, column) => {
     if (any(name)) columns.push({ value: (r) => r[name], ...column });
   };
   add("rows", { title: "rows" });
   add("tested", { title: "test rows" });
   if (E) {
-    add("score", { title: E.score, show: score });
-    add("low", { title: `${percent(E.level)} from`, show: score });
-    add("high", { title: "to", show: score });
-    add("error", { title: "mean error", show: (value) => text(value) });
-    add("covered", { title: `in ${percent(E.coverage || 0)} interval`, show: (value) => percent(value) });
+    add("score", { title: E.score, show: E.score === "RMSE" ? (value) => text(value) : score });
+    add("error", { title: E.kind === "regression" ? "mean absolute error" : "probability of other classes", show: (value) => text(value) });
   }
+  add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
   if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
   add("shared", { title: "shared part", show: (value) => percent(value) });
-  add("group", { title: "group" });
+  add("group", { title: "alike" });
   add("kernel", { title: "largest kernel", left: true });
   return columns;
 }
@@ -56,17 +53,20 @@ function taskPanel(model) {
   const records = taskRecords(model), E = model.evaluation, state = { found: records, page: 0 };
   const search = make("input", {
     type: "search",
-    placeholder: "Search tasks",
-    "aria-label": "Search tasks by name",
+    placeholder: "Search groups",
+    "aria-label": "Search groups by name",
     class: "task-search",
     oninput: () => {
       state.page = 0;
       update();
     },
   });
+  const scored = records.some((record) => known(record.score)),
+    sign = scored && E.score !== "RMSE" ? 1 : -1,
+    by = (record) => scored ? record.score : record.error;
   const orders = [
-    ["score", "worst score first", (a, b) => compare(a.score, b.score, 1)],
-    ["best", "best score first", (a, b) => compare(a.score, b.score, -1)],
+    ["worst", scored ? `worst ${E.score} first` : "largest error first", (a, b) => compare(by(a), by(b), sign)],
+    ["best", scored ? `best ${E.score} first` : "smallest error first", (a, b) => compare(by(a), by(b), -sign)],
     ["rows", "fewest rows first", (a, b) => compare(a.rows ?? a.tested, b.rows ?? b.tested, 1)],
     ["name", "by name", (a, b) => compare(a.task, b.task, 1)],
   ];
@@ -79,7 +79,7 @@ function taskPanel(model) {
   const count = make("span", { class: "soft small", role: "status" });
   const back = make("button", {
     type: "button",
-    "aria-label": "Previous tasks",
+    "aria-label": "Previous groups",
     onclick: () => {
       state.page -= 1;
       update();
@@ -87,29 +87,29 @@ function taskPanel(model) {
   }, "‹");
   const next = make("button", {
     type: "button",
-    "aria-label": "Next tasks",
+    "aria-label": "Next groups",
     onclick: () => {
       state.page += 1;
       update();
     },
   }, "›");
   const pager = make("span", { class: "pager" }, back, next);
-  const table = dataTable({ caption: "All tasks", file: "tasks", columns: taskColumns(model, records), rows: records });
-  const shown = () => state.found.slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
+  const table = dataTable({ caption: "All groups", file: "groups", columns: taskColumns(model, records), rows: records });
+  const shown = () => state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
   const multiples = E ? multiplesPicture(model, shown) : null;
-  const kernels = model.kernels ? kernelPicture(model, shown) : null;
+  const kernels = model.kernels && model.kernels.shares.length > 1 ? kernelPicture(model, shown) : null;
   const drawn = figures.slice(-((multiples ? 1 : 0) + (kernels ? 1 : 0)) || figures.length);
 
   function update() {
-    const words = search.value.trim().toLowerCase(), by = orders.find(([value]) => value === order.value)[2];
+    const words = search.value.trim().toLowerCase(), order_by = orders.find(([value]) => value === order.value)[2];
     const matching = records.filter((record) => record.task.toLowerCase().includes(words));
-    state.found = [...matching].sort(by);
+    state.found = [...matching].sort(order_by);
     const from = state.page * MULTIPLES;
     count.textContent = state.found.length
       ? `Pictures: ${from + 1} to ${Math.min(from + MULTIPLES, state.found.length)} of ${
-        plural(state.found.length, "task")
+        plural(state.found.length, "group")
       }${words ? ` that match (of ${records.length})` : ""}`
-      : "No task has this name.";
+      : "No group has this name.";
     pager.hidden = state.found.length <= MULTIPLES;
     back.disabled = state.page === 0;
     next.disabled = from + MULTIPLES >= state.found.length;
@@ -146,30 +146,32 @@ function multiplesPicture(model, shown) {
   const span = numeric ? extent(all.flatMap((r) => [r.actual, r.predicted])) : null;
   const byTask = new Map(model.tasks.map((task) => [task, []]));
   all.forEach((record) => byTask.get(record.task).push(record));
-  const title = (record) =>
-    `${record.task}\n${known(record.score) ? `${E.score} ${score(record.score)}` : "too few test rows"}`;
-  const values = () =>
-    shown().flatMap((record) => byTask.get(record.task).map((row) => ({ ...row, title: title(record) })));
+  const title = (record, width) =>
+    `${wrap(record.task, width)}\n${
+      known(record.score) ? `${E.score} ${text(record.score)}` : plural(record.tested, "test row")
+    }`;
+  const values = (width = 200) =>
+    shown().flatMap((record) => byTask.get(record.task).map((row) => ({ ...row, title: title(record, width) })));
   const note = numeric
-    ? "Each picture is a task: actual by predicted values, on the same scales."
+    ? "Each picture is a group: actual by predicted values, on the same scales."
     : two
-    ? `Each picture is a task: the probability of “${E.classes[1]}” for rows of either class. Apart is good.`
-    : "Each picture is a task: rows by actual class (down) and predicted class (across).";
+    ? `Each picture is a group: the probability of “${E.classes[1]}” for rows of either class. Apart is good.`
+    : "Each picture is a group: rows by actual class (down) and predicted class (across).";
   return picture({
-    title: "Predictions of each task",
+    title: "Predictions of each group",
     note,
-    label: "Small pictures of the predictions of each task on this page",
-    records: values,
+    label: "Small pictures of the predictions of each group on this page",
+    records: () => values(),
     spec: (width, c) => {
       const columns = Math.max(1, Math.min(width < 460 ? 2 : Math.floor(width / 215), 6, shown().length)),
         each = Math.floor(width / columns) - (columns > 1 ? 38 : 46),
-        rows = values();
+        rows = values(each);
       const facet = {
         field: "title",
         type: "nominal",
         title: null,
-        sort: shown().map(title),
-        header: { labelAnchor: "start", labelLimit: each + 20, labelExpr: "split(datum.label, '\\n')" },
+        sort: shown().map((record) => title(record, each)),
+        header: { labelAnchor: "start", labelLimit: 0, labelExpr: "split(datum.label, '\\n')" },
       };
       return {
         width: undefined,
@@ -265,9 +267,9 @@ function kernelPicture(model, shown) {
     values = () =>
       shown().flatMap(({ t, task }) => K.names.map((kernel, k) => ({ task, kernel, share: K.shares[t][k] })));
   return picture({
-    title: "Kernel weights of these tasks",
-    note: `Share of each ${K.grouped ? `group of the ${K.count} kernels` : "kernel"} in the weights of a task.`,
-    label: "Kernel shares of the tasks on this page",
+    title: "Kernel weights of these groups",
+    note: `Share of each ${K.grouped ? `group of the ${K.count} kernels` : "kernel"} in the weights of a group.`,
+    label: "Kernel shares of the groups on this page",
     records: values,
     spec: (width, c) => ({
       height: 22 * shown().length,
@@ -279,14 +281,14 @@ function kernelPicture(model, shown) {
           type: "nominal",
           sort: null,
           title: null,
-          axis: { labelAngle: -40, labelLimit: 120, domain: false },
+          axis: { labelAngle: -90, labelLimit: 0, domain: false },
         },
         y: {
           field: "task",
           type: "nominal",
           sort: null,
           title: null,
-          axis: { labelLimit: Math.min(180, width * .35), domain: false },
+          axis: { labelLimit: 0, labelExpr: `slice(datum.label, 0, 60)`, domain: false },
         },
         color: {
           field: "share",

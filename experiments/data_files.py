@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from sklearn.utils import Bunch
+from typing import NamedTuple
 
 GITHUB = "https://raw.githubusercontent.com"
 
@@ -88,22 +85,6 @@ def _expected(file: RemoteFile) -> str:
         f"Expected: {file.path} with sha256 {file.sha256}, from {file.url}{also}. "
         "Put it into a folder and name that folder in data_home or KERNELKIN_DATA."
     )
-
-
-def make_bunch(*parts: tuple[Any, ...], feature_names: Sequence[str], return_X_y: bool = False, **entries: Any) -> Any:
-    """Return a Bunch of features, targets and tasks; with `return_X_y` only those of the training rows, as a tuple.
-
-    Each of `parts` (all rows, or training and test rows) has features (n, d), targets (n,) or (n, T) and, for long
-    data, the task of each row (n,).
-    """
-    if return_X_y:
-        return parts[0]
-    named = {
-        name + suffix: values
-        for part, suffix in zip(parts, ("", "_test"), strict=False)
-        for name, values in zip(("data", "target", "tasks"), part, strict=False)
-    }
-    return Bunch(**named, feature_names=list(feature_names), **entries)
 
 
 LANDMINE = RemoteFile(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from ._files import LANDMINE, MFEAT, SARCOS, SCHOOL, SCHOOL_SPLITS, STOCK, RemoteFile, fetch, make_bunch
+from .data_files import LANDMINE, MFEAT, SARCOS, SCHOOL, SCHOOL_SPLITS, STOCK, RemoteFile, fetch
 
 DataHome = str | os.PathLike[str] | None
 
@@ -65,17 +65,10 @@ def load_stock(*, data_home: DataHome = None) -> Bunch:
     A. J. Rothman, E. Levina, J. Zhu. Sparse multivariate regression with covariance estimation. Journal of
     Computational and Graphical Statistics 19(4), 947-962, 2010. Split as published with K. Murugesan, J.
     Carbonell. Multi-task multiple kernel relationship learning. SIAM Data Mining, 2017.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import load_stock
-    >>> data = load_stock()
-    >>> data.data.shape, data.target_names[:3]
-    ((25, 9), ['Walmart', 'Exxon', 'GM'])
     """
     mat = _read_mat(STOCK, data_home)
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
-    return make_bunch(
+    return _bunch(
         (X, y),
         (X_test, y_test),
         feature_names=STOCKS,
@@ -110,13 +103,6 @@ def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
     ----------
     Y. Xue, X. Liao, L. Carin, B. Krishnapuram. Multi-task learning for classification with Dirichlet process
     priors. Journal of Machine Learning Research 8, 35-63, 2007.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import load_landmine
-    >>> data = load_landmine()
-    >>> data.data.shape, len(data.task_names)
-    ((9674, 9), 19)
     """
     if tasks not in LANDMINE_TASKS:
         raise ValueError(f"tasks must be one of {sorted(LANDMINE_TASKS)}, got {tasks!r}")
@@ -126,7 +112,7 @@ def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
     y = [mat["Y"][0, field - 1].ravel() for field in fields]
     names = np.array([f"field{field:02d}" for field in fields])
     labels = np.repeat(names, [len(rows) for rows in X])
-    return make_bunch(
+    return _bunch(
         (np.ascontiguousarray(np.concatenate(X)), np.concatenate(y).astype(np.int64), labels),
         feature_names=LANDMINE_FEATURES,
         target_names=["clutter", "mine"],
@@ -157,18 +143,11 @@ def load_sarcos(*, data_home: DataHome = None) -> Bunch:
     S. Vijayakumar, A. D'Souza, S. Schaal. Incremental online learning in high dimensions. Neural Computation
     17(12), 2602-2634, 2005. Data: C. E. Rasmussen, C. K. I. Williams. Gaussian processes for machine learning.
     MIT Press, 2006.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import load_sarcos
-    >>> data = load_sarcos()
-    >>> data.data.shape, data.target.shape
-    ((4449, 21), (4449, 7))
     """
     table = _read_mat(SARCOS, data_home)["sarcos_inv_test"]
     joints = range(1, 8)
     torques = [f"torque{joint}" for joint in joints]
-    return make_bunch(
+    return _bunch(
         (np.ascontiguousarray(table[:, :21]), np.ascontiguousarray(table[:, 21:])),
         feature_names=[f"{what}{joint}" for what in ("position", "velocity", "acceleration") for joint in joints],
         target_names=torques,
@@ -202,13 +181,6 @@ def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunc
     ----------
     H. Goldstein. Multilevel modelling of survey data. The Statistician 40, 235-244, 1991. Splits: A.
     Argyriou, T. Evgeniou, M. Pontil. Convex multi-task feature learning. Machine Learning 73(3), 243-272, 2008.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import load_school
-    >>> data = load_school()
-    >>> data.data.shape, len(data.task_names)
-    ((15362, 27), 139)
     """
     if split is not None and split not in SCHOOL_SPLITS:
         raise ValueError(f"split must be None or a number from 1 to 10, got {split!r}")
@@ -223,7 +195,7 @@ def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunc
         # Row numbers start at 1; cast first, because the unsigned numbers of the file would wrap around.
         rows = [numbers[part].ravel().astype(np.intp) - 1 for part in ("tr", "tst")]
         parts = [tuple(values[part] for values in parts[0]) for part in rows]
-    return make_bunch(
+    return _bunch(
         *parts,
         feature_names=SCHOOL_FEATURES,
         task_names=names,
@@ -253,18 +225,11 @@ def load_mfeat(*, data_home: DataHome = None) -> Bunch:
     ----------
     M. van Breukelen, R. P. W. Duin, D. M. J. Tax, J. E. den Hartog. Handwritten digit recognition by
     combined classifiers. Kybernetika 34(4), 381-386, 1998.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import load_mfeat
-    >>> data = load_mfeat()
-    >>> sorted(data.views)
-    ['fac', 'fou', 'kar', 'mor', 'pix', 'zer']
     """
     tables = {view: np.loadtxt(fetch(file, data_home), delimiter=",", skiprows=1) for view, file in MFEAT.items()}
     widths = [table.shape[1] - 1 for table in tables.values()]  # the last column is the class
     ends = np.cumsum(widths).tolist()
-    return make_bunch(
+    return _bunch(
         (np.hstack([table[:, :-1] for table in tables.values()]), tables["fou"][:, -1].astype(np.int64)),
         feature_names=[f"{view}{i:03d}" for view, width in zip(tables, widths, strict=True) for i in range(width)],
         views={view: slice(end - width, end) for view, width, end in zip(tables, widths, ends, strict=True)},
@@ -277,3 +242,13 @@ def _read_mat(file: RemoteFile, data_home: DataHome) -> dict[str, Any]:
     from scipy.io import loadmat
 
     return loadmat(fetch(file, data_home))
+
+
+def _bunch(*parts: tuple[Any, ...], **entries: Any) -> Bunch:
+    """Return a Bunch of all rows, or of training and test rows: features, targets and, on long data, tasks."""
+    named = {
+        name + suffix: values
+        for part, suffix in zip(parts, ("", "_test"), strict=False)
+        for name, values in zip(("data", "target", "tasks"), part, strict=False)
+    }
+    return Bunch(**named, **entries)

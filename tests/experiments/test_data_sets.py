@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelkin.datasets import _files, load_landmine, load_mfeat, load_sarcos, load_school, load_stock
-from kernelkin.datasets._files import fetch
+from experiments import data_files
+from experiments.data_files import fetch
+from experiments.data_sets import load_landmine, load_mfeat, load_sarcos, load_school, load_stock
 
 HOME = os.environ.get("KERNELKIN_DATA")
 
@@ -21,11 +22,11 @@ def needs(*files):
 
 
 LOADERS = [
-    pytest.param(load_stock, marks=needs(_files.STOCK)),
-    pytest.param(load_landmine, marks=needs(_files.LANDMINE)),
-    pytest.param(load_sarcos, marks=needs(_files.SARCOS)),
-    pytest.param(load_school, marks=needs(_files.SCHOOL)),
-    pytest.param(load_mfeat, marks=needs(*_files.MFEAT.values())),
+    pytest.param(load_stock, marks=needs(data_files.STOCK)),
+    pytest.param(load_landmine, marks=needs(data_files.LANDMINE)),
+    pytest.param(load_sarcos, marks=needs(data_files.SARCOS)),
+    pytest.param(load_school, marks=needs(data_files.SCHOOL)),
+    pytest.param(load_mfeat, marks=needs(*data_files.MFEAT.values())),
 ]
 
 
@@ -42,19 +43,19 @@ def test_every_loader_returns_the_documented_fields(load):
         assert np.array_equal(np.unique(bunch.tasks), bunch.task_names)
 
 
-@needs(*_files.FILES)
+@needs(*data_files.FILES)
 def test_every_file_has_its_checksum():
-    for file in _files.FILES:
+    for file in data_files.FILES:
         assert fetch(file) == Path(HOME) / file.path
 
 
-def test_files_names_each_file_once():
-    assert len({file.path for file in _files.FILES}) == len(_files.FILES) == 20
-    assert len({file.sha256 for file in _files.FILES}) == 20
-    assert all(file.source.rsplit("/", 1)[1] == file.path.rsplit("/", 1)[-1] for file in _files.FILES)
+def test_every_file_is_named_once():
+    assert len({file.path for file in data_files.FILES}) == len(data_files.FILES) == 20
+    assert len({file.sha256 for file in data_files.FILES}) == 20
+    assert all(file.source.rsplit("/", 1)[1] == file.path.rsplit("/", 1)[-1] for file in data_files.FILES)
 
 
-@needs(_files.STOCK)
+@needs(data_files.STOCK)
 def test_stock_predicts_the_next_week():
     stock = load_stock()
     for X, y in [(stock.data, stock.target), (stock.data_test, stock.target_test)]:
@@ -64,7 +65,7 @@ def test_stock_predicts_the_next_week():
     assert not np.shares_memory(stock.data, stock.data_test)
 
 
-@needs(_files.LANDMINE)
+@needs(data_files.LANDMINE)
 @pytest.mark.parametrize(
     ("tasks", "fields"),
     [("usual", [*range(1, 11), *range(16, 25)]), ("literal", range(1, 20)), ("all", range(1, 30))],
@@ -78,7 +79,7 @@ def test_landmine_tasks(tasks, fields):
     assert np.mean(mines.target) == pytest.approx(0.06, abs=0.006)
 
 
-@needs(_files.LANDMINE)
+@needs(data_files.LANDMINE)
 def test_landmine_choices_hold_the_same_rows_of_a_field():
     usual, everything = load_landmine("usual"), load_landmine("all")
     assert len(everything.data) == 14820
@@ -89,7 +90,7 @@ def test_landmine_choices_hold_the_same_rows_of_a_field():
     assert (rows.min(), rows.max()) == (445, 690)
 
 
-@needs(_files.SARCOS)
+@needs(data_files.SARCOS)
 def test_sarcos_has_the_torques_in_y():
     arm = load_sarcos()
     assert arm.data.shape == (4449, 21)
@@ -101,7 +102,7 @@ def test_sarcos_has_the_torques_in_y():
     assert residual.var() < 0.1 * arm.target[:, 0].var()
 
 
-@needs(_files.SCHOOL)
+@needs(data_files.SCHOOL)
 def test_school_attributes():
     school = load_school()
     assert school.data.shape == (15362, 27)
@@ -121,7 +122,7 @@ def test_school_attributes():
     assert means[0] > means[1] > means[2]
 
 
-@needs(_files.SCHOOL, *_files.SCHOOL_SPLITS.values())
+@needs(data_files.SCHOOL, *data_files.SCHOOL_SPLITS.values())
 @pytest.mark.parametrize("split", [1, 10])
 def test_school_splits(split):
     everything, school = load_school(), load_school(split)
@@ -135,7 +136,7 @@ def test_school_splits(split):
     assert np.allclose(np.divide(train, np.add(train, test)), 0.75, atol=0.05)
 
 
-@needs(*_files.MFEAT.values())
+@needs(*data_files.MFEAT.values())
 def test_mfeat_views():
     digits = load_mfeat()
     assert digits.data.shape == (2000, 649)
@@ -146,10 +147,10 @@ def test_mfeat_views():
     assert digits.feature_names[digits.views["kar"]] == [f"kar{i:03d}" for i in range(64)]
 
 
-@needs(*_files.MFEAT.values())
+@needs(*data_files.MFEAT.values())
 def test_mfeat_files_agree_on_the_digits():
     y = load_mfeat().target
-    for file in _files.MFEAT.values():
+    for file in data_files.MFEAT.values():
         assert np.array_equal(np.loadtxt(fetch(file), delimiter=",", skiprows=1)[:, -1], y)
 
 

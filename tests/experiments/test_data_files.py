@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from kernelkin.datasets import _files
-from kernelkin.datasets._files import RemoteFile, fetch
+from experiments import data_files
+from experiments.data_files import RemoteFile, fetch
 
 CONTENTS = bytes(range(256)) * 40
 FILE = RemoteFile("folder/numbers.bin", "owner/repo/0123abc/numbers.bin", hashlib.sha256(CONTENTS).hexdigest())
@@ -39,7 +39,7 @@ def server(monkeypatch):
         server.body, server.announced, server.requested = CONTENTS, len(CONTENTS), []
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        monkeypatch.setattr(_files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(data_files, "GITHUB", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield server
         server.shutdown()
@@ -51,7 +51,7 @@ def server(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(data_files, "cache_folder", lambda: tmp_path / "cache")
     monkeypatch.delenv("KERNELKIN_DATA", raising=False)
     return tmp_path / "cache"
 

@@ -1,0 +1,125 @@
+/* How groups differ: their levels with intervals, beside what their rows alone say, and the shares of variance. */
+const SHOWN_GROUPS = 30;
+
+function groupsSection(models) {
+  return modelSection("groups", "How groups differ", models, (model) => {
+    const parts = [variancePicture(model), levelsPicture(model)].filter(Boolean);
+    return parts.length ? make("div", { class: "grid" }, parts) : null;
+  });
+}
+
+/* One bar: how much of the variation each part of the model stands for. */
+function variancePicture(model) {
+  if (!model.variance.length) return null;
+  let from = 0;
+  const records = model.variance.map(([part, share]) => ({ part, share, from, to: (from += share) }));
+  const words = records.map((record) => `${record.part} ${percent(record.share)}`);
+  const levels = sum(records.filter((record) => record.part.startsWith("levels of")).map((record) => record.share));
+  return picture({
+    title: `${percent(levels)} of the variation is between the levels of groups`,
+    note: `Shares of the variance: ${words.join("; ")}.`,
+    label: `Shares of variance: ${words.join(", ")}`,
+    records: () => records.map(({ part, share }) => ({ part, share })),
+    spec: (width, c) => ({
+      height: 46,
+      data: { values: records },
+      mark: { type: "bar", stroke: c.paper, strokeWidth: 2 },
+      encoding: {
+        x: {
+          field: "from",
+          type: "quantitative",
+          title: null,
+          scale: { domain: [0, 1], nice: false },
+          axis: { format: ".0%", tickCount: 5, grid: false },
+        },
+        x2: { field: "to" },
+        color: {
+          field: "part",
+          sort: null,
+          title: null,
+          scale: { domain: records.map((record) => record.part), range: shades(records, c) },
+          legend: { columns: width < 520 ? 1 : 2, labelLimit: 0 },
+        },
+        tooltip: [{ field: "part" }, { field: "share", format: ".1%" }],
+      },
+    }),
+  });
+}
+
+const shades = (records, c) => {
+  const levels = [c.accent, c.good], others = { a: c.second, e: c.bad };
+  return records.map(({ part }, k) =>
+    part === "noise" ? c.line : part.startsWith("levels of") ? levels[k % 2] : others[part.includes("alike") ? "a" : "e"]
+  );
+};
+
+/* The caterpillar plot. With many groups, the largest and the smallest levels; search names others. */
+function levelsPicture(model) {
+  const G = model.groups;
+  if (!G) return null;
+  const records = model.tasks.map((group, t) => ({
+    group,
+    rows: model.rows ? model.rows[t] : null,
+    level: G.level[t],
+    low: G.low[t],
+    high: G.high[t],
+    "without pooling": G.raw_level[t],
+  })).sort((a, b) => b.level - a.level);
+  const half = SHOWN_GROUPS / 2, many = records.length > SHOWN_GROUPS;
+  let named = "";
+  const shown = () => {
+    const found = records.filter((record) => record.group.toLowerCase().includes(named));
+    if (named) return found.slice(0, SHOWN_GROUPS);
+    return many ? [...records.slice(0, half), ...records.slice(-half)] : records;
+  };
+  const element = picture({
+    title: "Level of each group",
+    note: `Difference from the average group in ${G.unit}, with a ${percent(G.coverage)} interval. Ring: what the rows of the group say without pooling; the grey line is what pooling did.${
+      many ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.` : ""
+    }`,
+    label: `Levels of ${records.length} groups, from ${records[0].group} to ${records.at(-1).group}`,
+    records: () => records,
+    spec: (width, c) => {
+      const values = shown().map((record) => ({ ...record, raw: record["without pooling"], name: wrap(record.group, width * .3) })),
+        names = values.map((record) => record.name);
+      const x = (field, more = {}) => ({ field, type: "quantitative", ...more });
+      const tooltip = [{ field: "group" }, ...["rows", "level", "low", "high", "raw"].map((field) => ({
+        field,
+        title: field === "raw" ? "without pooling" : field,
+        format: ".4~g",
+      }))];
+      return {
+        height: rowHeight(names, values.length > 20 ? 15 : 20) * Math.max(values.length, 1),
+        data: { values },
+        encoding: { y: { field: "name", ...nameAxis(c, names) } },
+        layer: [
+          {
+            data: { values: [{ zero: 0 }] },
+            mark: { type: "rule", strokeDash: [4, 4], color: c.soft, aria: false },
+            encoding: { x: { field: "zero", type: "quantitative" }, y: null },
+          },
+          {
+            mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
+            encoding: { x: x("raw", { title: `level (${G.unit})`, scale: { zero: false }, axis: { tickCount: 5 } }), x2: { field: "level" } },
+          },
+          { mark: { type: "rule", color: c.accent, strokeWidth: 2, aria: false }, encoding: { x: x("low"), x2: { field: "high" } } },
+          { mark: { type: "point", filled: false, size: 38, color: c.second, strokeWidth: 1.6, aria: false }, encoding: { x: x("raw") } },
+          { mark: { type: "point", filled: true, size: 52, opacity: 1 }, encoding: { x: x("level"), tooltip } },
+        ],
+      };
+    },
+  });
+  if (!many) return element;
+  const state = figures.at(-1);
+  const search = make("input", {
+    type: "search",
+    placeholder: "Show groups by name",
+    "aria-label": "Show levels of groups by name",
+    oninput: (event) => {
+      named = event.target.value.trim().toLowerCase();
+      draw(state);
+    },
+  });
+  element.querySelector(".chart").before(make("div", { class: "tools" }, search));
+  return element;
+}

@@ -1,6 +1,7 @@
 """Configuration of the documentation; `make docs` builds it, with warnings as errors."""
 
 import re
+import subprocess
 import sys
 import warnings
 from importlib.resources import files
@@ -18,8 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 project = "kernelkin"
 author = "The kernelkin developers"
-copyright = author
 version = release = kernelkin.__version__
+# What is drawn by the gallery and printed on these pages was made at this commit.
+_git = subprocess.run(
+    ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent
+)
+commit = _git.stdout.strip() or "an unknown commit"
+copyright = f"{author}. Version {release}, made at {commit}"
 
 extensions = [
     "sphinx.ext.autodoc",

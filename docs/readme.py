@@ -1,4 +1,4 @@
-"""Write the tables and the example of the README from what the repository holds: `python -m docs.readme`.
+"""Write the tables of the README and of the paper from what the repository holds: `python -m docs.readme`.
 
 The comparison on real data comes from docs/comparison.md, the demo from docs/demo.json, results of the paper from
 docs/results/*/results.json, and what the example prints from running it. `--demo` repeats the demo and draws its
@@ -8,6 +8,7 @@ picture.
 import doctest
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from experiments.summary import Cell, summarise
 from experiments.tables import Table, show
 
 DOCS = Path(__file__).parent
-README = DOCS.parent / "README.md"
+README, PAPER = DOCS.parent / "README.md", DOCS.parent / "paper" / "paper.md"
 DEMO, DEMO_PAGE, PICTURE = DOCS / "demo.json", DOCS / "demo.md", DOCS / "images" / "demo.png"
 # Data of the demo, training rows of a group, and how often they are drawn.
 DEMO_RUNS = (("fertility", 4, 5), ("elnino", 4, 5), ("grunfeld", 4, 5))
@@ -33,6 +34,12 @@ CONTENDERS = {
     "GPBoost": "GPBoost",
     "LightGBM, pooled": "LightGBM, group as category",
     "ridge, group indicators": "ridge, group indicators",
+}
+# Names of contenders in Sigrist's comparison, whose published figures are taken.
+PEERS = {
+    "mixed model": "linear mixed model",
+    "GPBoost": "GPBoost",
+    "LightGBM, pooled": "LightGBM, groups as categories",
 }
 
 
@@ -49,7 +56,7 @@ def _fill(text: str, tables: dict[str, str]) -> str:
     return text
 
 
-def demo_sentence() -> str:
+def demo_sentence(link: str = "docs/demo.md") -> str:
     """What the picture shows, with the means over draws."""
     run = next(run for run in json.loads(DEMO.read_text()) if run["data"] == "fertility")
     means = {name: float(np.mean(errors)) for name, errors in run["rmse"].items()}
@@ -58,7 +65,7 @@ def demo_sentence() -> str:
         f"Births per woman in {run['groups']} countries, {run['rows']} random years of each known, others predicted. "
         f"Mean RMSE of {run['draws']} draws: {means['Kin']:.2f}; {other} {means[other]:.2f}; a linear mixed model "
         f"{means['a linear mixed model']:.2f}; gradient boosting {means['gradient boosting']:.2f} "
-        "([why these data, and two others](docs/demo.md))."
+        f"([why these data, and two others]({link}))."
     )
 
 
@@ -78,6 +85,8 @@ def demo_table() -> str:
 def real_data() -> str:
     """A row for each contender: its loss relative to Kin, in known groups and later, and the sets where it is best."""
     columns = ["", "14 data sets, 3 to 12 rows a group: loss relative to Kin", "best on", "later rows, 6 sets: loss"]
+    many = list(many_rows().values())
+    columns += many_rows()
     grouped, later = losses("grouped"), losses("later")
     shown = list(CONTENDERS)
     best = [min(shown, key=lambda name: row[name]) for row in grouped.values()]
@@ -89,8 +98,30 @@ def real_data() -> str:
             else "-"
             for suite in (grouped, later)
         ]
-        rows.append((title, behind[0], str(best.count(name)), behind[1]))
+        rows.append((title, behind[0], str(best.count(name)), behind[1], *(each.get(name, "-") for each in many)))
     return Table(tuple(columns), tuple(rows)).markdown()
+
+
+def many_rows() -> dict[str, dict[str, str]]:
+    """Mean squared errors of contenders in Sigrist's comparison, by a title; nothing if its results are not stored."""
+    file = DOCS / "results" / "sigrist" / "results.json"
+    if not file.exists():
+        return {}
+    from experiments.sigrist import PUBLISHED as OTHERS
+
+    units, found = json.loads(file.read_text()), {}
+    for setting, title in (
+        ("wages", "wages, 4,696 women: MSE"),
+        ("insteval", "ratings, 2,972 students x 1,128 lecturers: MSE"),
+    ):
+        runs = {
+            unit["run"]: float(np.mean(list(unit["scores"].values()))) for unit in units if unit["setting"] == setting
+        }
+        if runs:
+            theirs = {name: np.mean([OTHERS[setting][PEERS[name]][run] for run in runs]) for name in PEERS}
+            means = {"Kin": np.mean(list(runs.values()))} | theirs
+            found[title] = {name: f"{mean:.3g}" if mean < 1 else f"{mean:.3f}" for name, mean in means.items()}
+    return found
 
 
 def losses(suite: str) -> dict[str, dict[str, float]]:
@@ -107,12 +138,14 @@ def repeat_demo() -> None:
     from kernelkin.cli.demo import run_demo
     from kernelkin.cli.terminal import Terminal
 
-    stored = []
+    stored, command = [], ["git", "rev-parse", "--short=7", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     with TemporaryDirectory() as folder:
         for data, rows, draws in DEMO_RUNS:
             run_demo(Terminal(), folder, data=data, rows=rows, draws=draws)
             stored.append(json.loads((Path(folder) / "results.json").read_text()))
             stored[-1].pop("seconds")
+            stored[-1]["commit"] = commit
         run_demo(Terminal(), folder)
         _shrink(Path(folder) / "demo.png", PICTURE)
     DEMO.write_text(json.dumps(stored, indent=1) + "\n")
@@ -174,5 +207,6 @@ class Example(doctest.DocTestRunner):
 if __name__ == "__main__":
     if "--demo" in sys.argv:
         repeat_demo()
+    PAPER.write_text(_fill(PAPER.read_text(), {"real": real_data(), "demo": demo_sentence("../docs/demo.md")}))
     DEMO_PAGE.write_text(_fill(DEMO_PAGE.read_text(), {"table": demo_table()}))
     README.write_text(Example(fill(README.read_text())).text)

@@ -46,7 +46,7 @@ train.head()
 model = KinRegressor(task_column="shop", cv=3, random_state=0).fit(train, shops.target)
 print(model.encoder_.describe())
 print(model.explain())
-print(f"mean R\u00b2 on other days: {model.score(test, shops.target_test):.2f}")
+print(f"R\u00b2 on other days: {model.score(test, shops.target_test):.2f}")
 
 # %%
 # How sure is a prediction?

@@ -31,8 +31,14 @@ def test_the_example_prints_what_it_says(readme):
     assert example.failures == 0, "run python -m docs.readme"
 
 
-def test_it_is_short():
-    assert len((ROOT / "README.md").read_text().split()) <= 900
+@pytest.mark.parametrize("page, words", [("README.md", 900), ("paper/paper.md", 1500)])
+def test_it_is_short(page, words):
+    assert len((ROOT / page).read_text().split()) <= words
+
+
+def test_the_tables_of_the_paper_are_those_of_the_stored_results(readme):
+    text = (ROOT / "paper/paper.md").read_text()
+    assert readme.real_data() in text and readme.demo_sentence("../docs/demo.md") in text, "run python -m docs.readme"
 
 
 def test_losses_relative_to_kin_are_those_of_the_comparison(readme):

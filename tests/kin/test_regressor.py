@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 from kernelkin import KinRegressor
 from kernelkin.mixed import structures
@@ -370,3 +371,15 @@ def test_a_row_of_wide_data_is_held_out_for_all_tasks_at_once():
     for row in range(20):
         assert len(np.unique(found[at == row])) == 1
     assert len(np.unique(found)) == 3
+
+
+def test_the_score_is_r2_over_all_rows_however_small_the_groups():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(12), 5)
+    X, level = rng.normal(size=(60, 1)), np.repeat(rng.normal(size=12), 5)
+    y = 3 * level + 0.01 * X[:, 0] + 0.1 * rng.normal(size=60)
+    train = np.tile([True, True, True, False, False], 12)
+    model = KinRegressor(cv=2, random_state=0).fit(X[train], y[train], tasks=tasks[train])
+    expected = r2_score(y[~train], model.predict(X[~train], tasks=tasks[~train]))
+    assert model.score(X[~train], y[~train], tasks=tasks[~train]) == pytest.approx(expected)
+    assert expected > 0.9 > 0 > np.mean(list(model.score_tasks(X[~train], y[~train], tasks=tasks[~train]).values()))

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from grams.rows import KERNELS, TASKS, X, long_data, one_kernel, wide_data
+from grams.rows import KERNELS, TASKS, X, build_grams, long_data, one_kernel, wide_data
 
 from kernelkin.kernels.grams import SCALINGS
 from kernelkin.paper.functions import LinearFunctions, task_functions
-from kernelkin.paper.grams.build import build_grams
 
 
 @pytest.mark.parametrize("normalize", SCALINGS)

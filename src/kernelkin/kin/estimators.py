@@ -317,7 +317,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         return (mean, deviation * self.functions_.scores.scale) if return_std else mean
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
-        """Return the mean of R^2 over tasks or, for counts, the share of deviance explained (D^2) over all rows.
+        """Return R^2 over the rows of all tasks or, for counts, the share of deviance explained (D^2).
+
+        On wide data it is the mean of R^2 over tasks, since columns of y may have different units.
 
         Parameters
         ----------
@@ -327,12 +329,14 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         -------
         score : float
         """
-        if self.loss == "squared":
+        if self.loss == "squared" and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
-        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=1))
+        # The deviance of a normal distribution is the squared error.
+        power = 1 if self.loss == "poisson" else 0
+        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=power))
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
         if offset is None:

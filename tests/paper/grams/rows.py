@@ -5,6 +5,8 @@ import numpy as np
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
+from kernelkin.paper.couplings import width
+from kernelkin.paper.grams.build import plan_grams, raw_grams, scale_grams
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(18, 3)) + 1
@@ -27,3 +29,9 @@ def one_kernel(grams, k, machine):
     weights = np.zeros((grams.n_kernels, grams.n_components))
     weights[k] = 1
     return grams.combine(weights, range(machine, machine + 1))[0]
+
+
+def build_grams(data, kernels, normalize, couplings=()):
+    """The scaled Gram matrices of a fit, and its kernels; `kernels` is None for precomputed ones."""
+    raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
+    return scale_grams(raw, data, normalize, couplings)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from grams.rows import KERNELS, RNG, TASKS, WEIGHT, X, long_data, one_kernel, wide_data
+from grams.rows import KERNELS, RNG, TASKS, WEIGHT, X, build_grams, long_data, one_kernel, wide_data
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.grams import SCALINGS
 from kernelkin.kernels.kernel import evaluate, fit_kernels
-from kernelkin.paper.grams.build import build_grams, plan_grams, raw_grams, scale_grams
+from kernelkin.paper.grams.build import plan_grams, raw_grams, scale_grams
 from kernelkin.paper.grams.stack import SharedGrams, TaskGrams
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from grams.rows import build_grams
 
 from kernelkin import MKMTRLRegressor
-from kernelkin.paper.grams.build import build_grams, device_grams
+from kernelkin.paper.grams.build import device_grams
 
 RNG = np.random.default_rng(0)
 N = 12

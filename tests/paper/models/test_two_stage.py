@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from grams.rows import build_grams
 from models.two_stage import BOTH, problem
 from sklearn.base import clone
 
@@ -23,7 +24,7 @@ from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.fitting import Fitted, Regression
 from kernelkin.paper.fitting.two_stage import SecondStage
-from kernelkin.paper.grams.build import build_grams, charges_of, effective_dimensions
+from kernelkin.paper.grams.build import charges_of, effective_dimensions
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 

@@ -200,30 +200,6 @@ def test_several_outputs_of_a_machine_add_up():
     np.testing.assert_allclose(both.loss, apart[0].loss + apart[1].loss, rtol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [name for name, learner in LOSSES.items() if learner.homogeneous])
-@pytest.mark.parametrize("s", [3.0])
-def test_rescaled_evaluations_are_what_their_dual_variables_are_worth(loss, s):
-    problem = small_problem(loss)
-    evaluation = problem.evaluate(random_weights(np.random.default_rng(2), problem.penalty), tol=1e-9)
-    known = problem.rescale(evaluation, s)
-    grams = problem.grams.combine(s * evaluation.B, range(T))
-    np.testing.assert_array_equal(known.B, s * evaluation.B)
-    for gram, machine, dual in zip(grams, problem.machines, known.duals, strict=True):
-        scale = abs(dual.primal)
-        worth = primal_value(problem.learner, gram, machine, dual.a, dual.intercept)
-        np.testing.assert_allclose(dual.primal, worth, atol=1e-9 * scale)
-        np.testing.assert_allclose(dual.dual, dual_value(problem.learner, gram, machine, dual.a), atol=1e-9 * scale)
-    np.testing.assert_allclose(known.Q, problem.grams.quadratic_forms([dual.a for dual in known.duals], range(T)))
-    exact = problem.evaluate(known.B, tol=1e-9)
-    assert known.bound <= exact.primal
-    assert known.primal >= exact.primal * (1 - 1e-8)
-
-
-def test_the_dual_of_squared_errors_is_not_homogeneous():
-    """Its terms without the Gram have a square in them, so that its evaluations cannot be rescaled."""
-    assert not LOSSES["squared"].homogeneous
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_curvature_does_not_depend_on_batches_whose_grams_share_memory(loss, monkeypatch):
     stacks, ys = random_problem(3, loss, T, K)

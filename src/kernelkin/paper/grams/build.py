@@ -27,7 +27,7 @@ from ...kernels.grams import (
     rounding_shift,
 )
 from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate, thin
-from ..couplings import Coupling, width
+from ..couplings import Coupling
 from .coupled import CoupledGrams, PointStack, is_worthwhile
 from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels
 from .operator import Arrays, SharedOperator
@@ -180,17 +180,6 @@ class KernelBank:
     link_scaling: Scaling | None = None
     link_factors: LowRankKernels | None = None
     clipped: bool = False
-
-
-def build_grams(
-    data: TaskData,
-    kernels: Sequence[FittedKernel] | None,
-    normalize: str | None,
-    couplings: Sequence[Coupling] = (),
-) -> tuple[Any, KernelBank]:
-    """Compute, check and scale the Gram matrices of every task; `kernels` is None for precomputed Grams."""
-    raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
-    return scale_grams(raw, data, normalize, couplings, overwrite=True)
 
 
 def raw_grams(

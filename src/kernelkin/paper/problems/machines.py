@@ -45,10 +45,8 @@ class MachineDuals(list[DualSolution]):
         return grams.part_shares(B, [dual.a for dual in self])
 
     def divided(self, s: float) -> MachineDuals:
-        """The solutions a/s, which on Gram matrices s times as large are the same functions (homogeneous losses)."""
-        return MachineDuals(
-            DualSolution(d.a / s, d.intercept, d.lin / s, d.quad / s, d.primal - d.quad + d.quad / s) for d in self
-        )
+        """The dual variables divided by s, to start from; the values are not those of these."""
+        return MachineDuals(replace(dual, a=dual.a / s) for dual in self)
 
     def restored(self, target: int, dual: int, offsets: Offsets) -> MachineDuals:
         """The solutions in other units: targets times 2^target, dual variables times 2^dual, and offsets added."""

@@ -150,15 +150,6 @@ class Problem(AnyProblem):
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
         return Evaluation.of(B, solved, solved.upper + cost, bound, R)
 
-    def rescale(self, evaluation: Evaluation, s: float) -> Evaluation:
-        """Return the evaluation of the same functions at s B, for s >= 1, without solving machines.
-
-        With a homogeneous learner, dual variables a/s on Grams s G are the same functions, and stay in their box.
-        """
-        B, duals = s * evaluation.B, evaluation.duals.divided(s)
-        values = np.array([(dual.lin, dual.quad, dual.primal) for dual in duals]).T
-        return self.judge(B, SolvedMachines(B, duals, values, evaluation.Q / s**2))
-
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
         return self.penalty.relation(B)

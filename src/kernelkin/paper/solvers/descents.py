@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,16 +53,9 @@ class SimplexPoint:
 
 @dataclass(frozen=True)
 class SimplexDescent(Solver):
-    """L-BFGS on gamma, between mirror steps; for each gamma, lambda and machines in turn.
+    """L-BFGS on gamma with `memory` steps, between mirror steps; for each gamma, lambda and machines in turn.
 
-    Parameters
-    ----------
-    memory : int
-        How many past steps L-BFGS remembers.
-    mirror_steps : int
-        Mirror steps before it starts again.
-    first_mirror_steps : int
-        Mirror steps before it starts.
+    There are `first_mirror_steps` before L-BFGS starts, and `mirror_steps` before it starts again.
     """
 
     memory: int = 20
@@ -136,12 +131,7 @@ class MirrorAverage:
 class StochasticApproximation(Solver):
     """Stochastic approximation with one task per round; the gap is computed after 1, 2, 4, ... passes of T rounds.
 
-    An iteration is a pass, which costs as much as solving all machines once.
-
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        Draws the tasks.
+    An iteration is a pass, which costs as much as solving all machines once. `random_state` draws the tasks.
     """
 
     random_state: Any = None
@@ -188,16 +178,15 @@ def gradient_estimates(
     return slope, climb
 
 
-def even_covariance(problem: SpectralProblem) -> np.ndarray:
-    """The identity, of trace one."""
+def alternate(problem: SpectralProblem, start: np.ndarray | None, steps: Iterable[int]) -> Any:
+    """Machines for fixed D, then the best D for their functions, (WW')^(1/2) / tr; from I/r or a given D. Returns D."""
     size = problem.grams.n_components
-    return np.eye(size) / size
-
-
-def alternate(problem: SpectralProblem, evaluation: Evaluation) -> np.ndarray:
-    """The best D for the functions of an evaluation: (WW')^(1/2) / tr."""
-    A = problem.norm.metric(evaluation.B)
-    return unit_root(A @ evaluation.Q @ A)
+    D = np.eye(size) / size if start is None else start
+    for _ in steps:
+        evaluation = yield Point(D)
+        A = problem.norm.metric(evaluation.B)
+        D = unit_root(A @ evaluation.Q @ A)
+    return D
 
 
 class SpectralAlternation(Solver):
@@ -211,24 +200,16 @@ class SpectralAlternation(Solver):
     problems: ClassVar[tuple[type, ...]] = (SpectralProblem,)
 
     def run(self, problem: SpectralProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
-        """From the identity, or a given D."""
-        D = even_covariance(problem) if start is None else start
-        while True:
-            D = alternate(problem, (yield Point(D)))
+        """From the identity, or a given D; the driver ends it."""
+        yield from alternate(problem, start, count())
+        return Status.STATIONARY
 
 
 @dataclass(frozen=True)
 class SpectralDescent(Solver):
-    """L-BFGS on Y with `D = YY' / |Y|^2`, after a few alternating steps.
+    """L-BFGS on Y with `D = YY' / |Y|^2`, which remembers `memory` steps, after a few alternating `steps`.
 
     The value of the machines is convex in D, and every D has such a Y, so every minimum is global.
-
-    Parameters
-    ----------
-    steps : int
-        Alternating steps at the start.
-    memory : int
-        How many past steps L-BFGS remembers.
     """
 
     steps: int = 5
@@ -239,9 +220,7 @@ class SpectralDescent(Solver):
 
     def run(self, problem: SpectralProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
         """From the identity, or a given D."""
-        D = even_covariance(problem) if start is None else start
-        for _ in range(self.steps):
-            D = alternate(problem, (yield Point(D)))
+        D = yield from alternate(problem, start, range(self.steps))
         while True:
             # Directions that are zero because of rounding would stay zero.
             values, vectors = eigh(0.999 * D + 0.001 * np.eye(len(D)) / len(D))
@@ -251,7 +230,9 @@ class SpectralDescent(Solver):
             while True:
                 evaluation = yield Point(Y @ Y.T / np.vdot(Y, Y))
                 worth = worth or max(abs(evaluation.loss), _TINY)
-                slope = _gradient(problem, evaluation, Y)
+                # The gradient of the machines' value in D, and in Y.
+                G = problem.norm.metric_adjoint(evaluation.B, -evaluation.Q)
+                slope = 2.0 / float(np.vdot(Y, Y)) * (G @ Y - np.vdot(G, evaluation.B) * Y)
                 try:
                     Y = descent.send((evaluation.loss / worth, slope.ravel() / worth)).reshape(D.shape)
                 except StopIteration as end:
@@ -260,10 +241,3 @@ class SpectralDescent(Solver):
             if not certificate.sharpen():
                 return Status.STALLED
             D = Y @ Y.T / np.vdot(Y, Y)
-
-
-def _gradient(problem: SpectralProblem, evaluation: Evaluation, Y: np.ndarray) -> np.ndarray:
-    """Gradient (r, r) of the machines' value in Y."""
-    D = evaluation.B
-    G = problem.norm.metric_adjoint(D, -evaluation.Q)
-    return 2.0 / float(np.vdot(Y, Y)) * (G @ Y - np.vdot(G, D) * Y)

@@ -336,82 +336,41 @@ def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Unit
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
-def suitable_scale(mu: float, evaluation: Evaluation, R: float | None = None, decay: float = 1.0) -> float:
+def suitable_scale(mu: float, evaluation: Evaluation, R: float | None = None) -> float:
     """By what to multiply weights of penalty R, by default the evaluation's own, to suit mu.
 
-    As weights grow by s, what the machines would gain by more, `q = <B, Q>`, falls to `q / (1 + decay (s - 1))^2`: with
-    decay 0 where all dual variables are at their bounds, and 1 where the functions no longer change. The best s has
-    `s (1 + decay (s - 1))^2 = q / (mu R)`.
+    As weights grow by s, what the machines would gain by more, `q = <B, Q>`, falls to `q / s^2` where functions stay as
+    they are. The best s has `s^3 = q / (mu R)`.
     """
-    goal = float(np.vdot(evaluation.B, evaluation.Q)) / (mu * (evaluation.R if R is None else R))
-    if goal == 0 or decay == 1:
-        return float(np.cbrt(goal))
-    s = goal
-    for _ in range(100):
-        factor = 1.0 + decay * (s - 1.0)
-        # Newton's method for the logarithms of both sides.
-        step = float(np.log(goal / s) - 2.0 * np.log(factor)) / (1.0 + 2.0 * decay * s / factor)
-        s *= float(np.exp(step))
-        if abs(step) <= 1e-9:
-            break
-    return s
+    return float(np.cbrt(np.vdot(evaluation.B, evaluation.Q) / (mu * (evaluation.R if R is None else R))))
 
 
 # From a solution this far away in mu a solver does no better than from its own start.
 _FAR = 1e3 * (1 + 1e-6)
-# Above this `decay` the functions of the last two solutions were the same but for rounding.
-_SAME_FUNCTIONS = 0.99
 
 
 class Path:
-    """Solutions along values of mu.
+    """Solutions along values of mu; each starts from the last one, at the scale that suits its own mu.
 
-    The next problem starts from the last solution, at the scale that suits its own mu. Where functions no longer
-    change with mu, they are certified for it, and no machine is solved. `problem` is that at any mu; `solver`, `tol`,
-    `max_iter` and `each` are as for `solve`. With `units` solutions are in the user's units; `mu` and `start` are not.
+    `problem` is that at any mu; options are those of `solve`. With `units` solutions are in the user's units; `mu` and
+    `start` are not.
     """
 
     def __init__(
         self, problem: Problem, solver: Solver | str | None = None, *, units: Units | None = None, **options: Any
     ) -> None:
-        self.problem, self.solver, self.units = problem, find_solver(solver, problem), units
-        self.options = {"tol": 1e-3, **options}
-        # The last two solutions: mu and evaluation of each, in the units of the problem.
-        self._past: list[tuple[float, Evaluation]] = []
+        self.problem, self.solver, self.units, self.options = problem, find_solver(solver, problem), units, options
+        # The last mu and its solution, in the units of the problem.
+        self._last: tuple[float, Solution] | None = None
 
     def solve(self, mu: float, start: np.ndarray | None = None, callback: Callback | None = None) -> Solution:
         """Solve the problem at mu; `start` (K, J) is used where no solution is near, `callback` as by `solve`."""
-        problem, decay, warm = replace(self.problem, mu=mu), self._decay(), None
-        solution = self._certify(problem) if decay > _SAME_FUNCTIONS else None
-        if solution is None:
-            if self._past and 1 / _FAR < mu / self._past[-1][0] < _FAR:
-                last = self._past[-1][1]
-                if np.vdot(last.B, last.Q) > 0:
-                    scale = suitable_scale(mu, last, decay=decay)
-                    start, warm = last.B * scale, last.duals.divided(1.0 + decay * (scale - 1.0))
-            solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
-        self._past = [*self._past[-1:], (mu, solution)]
+        problem, warm = replace(self.problem, mu=mu), None
+        if self._last is not None and 1 / _FAR < mu / self._last[0] < _FAR:
+            last = self._last[1]
+            if np.vdot(last.B, last.Q) > 0:
+                scale = suitable_scale(mu, last)
+                start, warm = last.B * scale, last.duals.divided(scale)
+        solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
+        self._last = mu, solution
         return solution if self.units is None else self.units.restore(solution)
-
-    def _decay(self) -> float:
-        """How fast machines respond to larger weights, from two solutions on the way; see `suitable_scale`."""
-        if len(self._past) < 2:
-            return 0.0
-        far, near = (evaluation for _, evaluation in self._past)
-        scale = float(near.B.sum() / max(far.B.sum(), np.finfo(float).tiny))
-        before, after = (float(np.vdot(one.B, one.Q)) for one in (far, near))
-        if scale <= 1 or after <= 0:
-            return 0.0
-        return float(np.clip((np.sqrt(before * scale / after) - 1.0) / (scale - 1.0), 0.0, 1.0))
-
-    def _certify(self, problem: Problem) -> Solution | None:
-        """The last functions, where they can be certified to solve this problem as well: then no machine is solved."""
-        last = self._past[-1][1]
-        scale = suitable_scale(problem.mu, last)
-        if not problem.learner.homogeneous or scale < 1:
-            return None
-        known = problem.rescale(last, scale)
-        if known.relative_gap > self.options["tol"]:
-            return None
-        nothing, relation = {name: np.array([]) for name in COLUMNS}, problem.relation(known.B)
-        return Solution(**vars(known), status=Status.CONVERGED, history=nothing, relation=relation)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from learners.problems import dual_value, primal_value
 
+from kernelkin.engines.threads import serially
 from kernelkin.paper.grams.stack import GramStack, SharedGrams, TaskGrams
 from kernelkin.paper.learners import LEARNERS, DualSolution
 from kernelkin.paper.penalties import (
@@ -18,6 +19,7 @@ from kernelkin.paper.penalties import (
     SimplexPenalty,
 )
 from kernelkin.paper.problems import MachineList, Problem
+from kernelkin.paper.problems.machines import SolvedMachines
 from kernelkin.paper.solvers.joint import variables
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_prior, random_problem
 
@@ -198,6 +200,19 @@ def test_several_outputs_of_a_machine_add_up():
     apart = evaluate(y), evaluate(other)
     np.testing.assert_allclose(both.Q, apart[0].Q + apart[1].Q, rtol=1e-4)
     np.testing.assert_allclose(both.loss, apart[0].loss + apart[1].loss, rtol=1e-8)
+
+
+def test_both_bounds_allow_for_the_rounding_of_the_sums():
+    """Where <B, Q> and the machines' own quadratic forms differ, the optimum may lie as far outside of either value."""
+    problem = small_problem("squared")
+    B = random_weights(np.random.default_rng(8), problem.penalty)
+    exact = problem.machines.solve(problem.grams, problem.learner, B, None, 1e-9, serially, False)
+    values = exact.values.copy()
+    values[1, 0] += 1e-3
+    rounded = SolvedMachines(B, exact.duals, values, exact.Q)
+    np.testing.assert_allclose(rounded.rounding, 1e-3, rtol=1e-6)
+    near, far = problem.judge(B, exact), problem.judge(B, rounded)
+    np.testing.assert_allclose([far.primal - near.primal, near.bound - far.bound], 1e-3, rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

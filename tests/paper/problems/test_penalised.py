@@ -101,8 +101,8 @@ def test_every_bound_is_below_every_primal(loss, name):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_float32_grams_are_judged_by_the_numbers_in_them(loss):
-    """Primal and bound are those of a float64 stack that holds the same numbers: rounding is added to neither."""
+def test_bounds_hold_for_float32_and_for_random_duals(loss):
+    # Primal and bound are those of a float64 stack that holds the same numbers: rounding is added to neither.
     penalty, (stacks, ys) = PENALTY_CASES["relation"], random_problem(0, loss, T, K, n=15)
     single = [stack.astype(np.float32) for stack in stacks]
     B = random_weights(np.random.default_rng(1), penalty)
@@ -112,10 +112,7 @@ def test_float32_grams_are_judged_by_the_numbers_in_them(loss):
     )
     np.testing.assert_allclose([one.primal, one.bound], [two.primal, two.bound], rtol=1e-12)
 
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_random_feasible_duals_bound_from_below(loss):
-    """The certificate holds for any feasible a, not only for those a machine would return."""
+    # The certificate holds for any feasible a, not only for those a machine would return.
     rng = np.random.default_rng(3)
     penalty = PENALTY_CASES["relation, no shrinkage"]
     problem = small_problem(loss, penalty)
@@ -150,7 +147,8 @@ def linear_terms(loss, machine, a):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_values_are_those_of_the_machines(loss):
+def test_values_are_those_of_the_machines_however_rough(loss):
+    # Values are those of the machines.
     problem = small_problem(loss)
     B = random_weights(np.random.default_rng(4), problem.penalty)
     evaluation = problem.evaluate(B, tol=1e-10)
@@ -162,9 +160,7 @@ def test_values_are_those_of_the_machines(loss):
     np.testing.assert_allclose(evaluation.primal, evaluation.upper + 0.35 * problem.penalty.value(B), rtol=1e-14)
     assert evaluation.bound <= evaluation.primal
 
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rough_machines_leave_a_gap(loss):
+    # Rough machines leave a gap.
     B = np.ones((K, T))
     exact, rough = (roughly(small_problem(loss), share).evaluate(B, tol=1e-10) for share in (1.0, 0.7))
     assert rough.loss < 0.99 * exact.loss

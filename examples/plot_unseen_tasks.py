@@ -18,7 +18,6 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import LeaveOneGroupOut
 
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
-from kernelkin.plots import PartSharesDisplay
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 y = ((y - y.mean()) / y.std()).to_numpy()
@@ -69,8 +68,9 @@ print(f"never seen {np.mean(list(held.values())):.3f}, on its own {np.mean(list(
 # some of the other.
 
 model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common").fit(X, y, tasks=tasks)
-PartSharesDisplay.from_estimator(model)
-plt.show()
+own, common = model.part_shares_.T
+for age, share in zip(model.tasks_, common, strict=True):
+    print(f"{age}: {share:.0%} is common to all ages")
 
 # %%
 # Predicting a task that was never named: an error by default, the common part on request.

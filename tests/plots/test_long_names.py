@@ -1,20 +1,24 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from kernelkin.plots import KernelWeightsDisplay, PartSharesDisplay, TaskRelationshipDisplay, TaskScoresDisplay
+from kernelkin.plots import KernelWeightsDisplay, TaskEffectsDisplay, TaskRelationshipDisplay, TaskScoresDisplay
 from plots.plot_relations import relations
 
 TASKS = [f"the grammar school of the town with number {t}" for t in range(12)]
 rng = np.random.default_rng(0)
 WEIGHTS = rng.dirichlet(np.ones(5), size=12)
 RELATIONS = relations(np.arange(12) % 2, TASKS)
+EFFECTS = pd.DataFrame(
+    {"level": rng.normal(size=12), "standard_error": 0.2, "raw_level": rng.normal(size=12)}, index=TASKS
+)
 DRAWN = {
     "weights": lambda: KernelWeightsDisplay(
         WEIGHTS, TASKS, [f"a column with a long name {k}" for k in range(5)]
     ).plot(),
     "heatmap": lambda: TaskRelationshipDisplay(RELATIONS).plot(),
     "scores": lambda: TaskScoresDisplay({"ours": rng.random(12), "theirs": rng.random(12)}, TASKS).plot(),
-    "parts": lambda: PartSharesDisplay(np.full((12, 2), 0.5), TASKS, ["common"]).plot(),
+    "effects": lambda: TaskEffectsDisplay(EFFECTS).plot(),
 }
 
 

@@ -5,7 +5,7 @@ from sklearn.datasets import load_iris
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.plots import PredictionSplitDisplay
-from kernelkin.plots.parts import SHOWN
+from kernelkin.plots.prediction_split import SHOWN
 
 
 def test_the_bars_lead_from_zero_to_the_prediction(model, data):

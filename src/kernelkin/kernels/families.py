@@ -50,9 +50,9 @@ def gaussian_kernels(
 
     Examples
     --------
-    >>> from kernelkin import gaussian_kernels
-    >>> [kernel.name for kernel in gaussian_kernels((0.5, 2))]
-    ['rbf(0.5 x median)', 'rbf(2 x median)']
+    >>> from kernelkin import gaussian_kernels, linear_kernels, polynomial_kernels
+    >>> [kernel.name for kernel in [*gaussian_kernels((0.5, 2)), *polynomial_kernels((1, 2)), *linear_kernels()]]
+    ['rbf(0.5 x median)', 'rbf(2 x median)', 'poly1', 'poly2', 'linear']
     >>> [kernel.name for kernel in gaussian_kernels(3.0, relative=False, columns=[0, 2])]
     ['rbf(bandwidth=3)[0, 2]']
     """

@@ -3,7 +3,7 @@
 from .convergence import ConvergenceDisplay
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 from .kernel_weights import KernelWeightsDisplay
-from .parts import PartSharesDisplay, PredictionSplitDisplay
+from .prediction_split import PredictionSplitDisplay
 from .relationship import TaskRelationshipDisplay
 from .task_scores import TaskScoresDisplay
 from .uncertainty import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay
@@ -14,7 +14,6 @@ DISPLAYS = {
     "convergence": ConvergenceDisplay,
     "task_scores": TaskScoresDisplay,
     "prediction_split": PredictionSplitDisplay,
-    "part_shares": PartSharesDisplay,
     "reliability": ReliabilityDisplay,
     "intervals": IntervalsDisplay,
     "coverage": CoverageDisplay,
@@ -30,7 +29,6 @@ __all__ = [
     "CoverageDisplay",
     "IntervalsDisplay",
     "KernelWeightsDisplay",
-    "PartSharesDisplay",
     "PredictionSplitDisplay",
     "ReliabilityDisplay",
     "TaskEffectsDisplay",

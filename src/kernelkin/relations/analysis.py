@@ -154,6 +154,10 @@ def task_relations(
         Level of the tests; intervals have level ``1 - alpha``.
     random_state : int, RandomState or None
 
+    Returns
+    -------
+    relations : TaskRelations
+
     Examples
     --------
     >>> import numpy as np

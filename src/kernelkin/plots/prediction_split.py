@@ -1,4 +1,4 @@
-"""Plots of the shared and own parts of each task, and of the contribution of each kernel to a prediction."""
+"""Plot of the contribution of each kernel to a prediction."""
 
 from __future__ import annotations
 
@@ -7,100 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
-from ._axes import COLORS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
+from ._axes import COLORS, Display, extent, label_ticks, labels_extent, new_axes
 
-OWN = "own"
-# Neighbours differ in lightness, to be distinguishable in grey; the own part comes last and is the lightest.
-SHADES = ("#08306b", "#E69F00", "#009E73", "#56B4E9", "#D55E00")
-OWN_SHADE = "0.85"
 # Number of kernels with their own bar; the others are added up.
 SHOWN = 12
-
-
-class PartSharesDisplay(Display):
-    """How much of each task's function comes from each coupling and from its own part, as stacked bars.
-
-    Parameters
-    ----------
-    shares : array (T, 1 + n_couplings)
-        For each task, the share of its own part, then of each coupling. Rows sum to one. A share is negative if a part
-        counteracts the others.
-    tasks : sequence of T labels
-    couplings : sequence of names of the couplings
-
-    Attributes
-    ----------
-    order_ : array (T,), the task drawn in each row, from the bottom; the tasks that share least come first.
-    bars_ : dict of str to the bars of each part.
-    ax_, figure_ : the axes and the figure.
-
-    Examples
-    --------
-    >>> from kernelkin.plots import PartSharesDisplay
-    >>> display = PartSharesDisplay([[0.2, 0.8], [0.7, 0.3], [0.4, 0.6]], ["a", "b", "c"], ["common"])
-    >>> display.order.tolist()
-    [1, 2, 0]
-    """
-
-    def __init__(self, shares: Any, tasks: Sequence[Any], couplings: Sequence[str]) -> None:
-        self.shares = np.asarray(shares, dtype=np.float64)
-        self.tasks, self.couplings = np.asarray(tasks), [str(name) for name in couplings]
-        if self.shares.shape != (len(self.tasks), 1 + len(self.couplings)):
-            raise ValueError(
-                f"shares of {len(self.tasks)} tasks, their own and of {len(self.couplings)} couplings, have shape "
-                f"{(len(self.tasks), 1 + len(self.couplings))}, not {self.shares.shape}"
-            )
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw the `part_shares_` of an estimator that was fitted with couplings.
-
-        Parameters
-        ----------
-        estimator : fitted estimator with `part_shares_`
-        ax : matplotlib axes, optional
-        """
-        check_is_fitted(estimator)
-        if not getattr(estimator, "couplings_", ()) or not hasattr(estimator, "part_shares_"):
-            raise ValueError(
-                f"this {type(estimator).__name__} has no part shares: fit MK-MTRL with couplings, such as 'common'"
-            )
-        names = [coupling.name for coupling in estimator.couplings_]
-        return cls(estimator.part_shares_, estimator.tasks_, names).plot(ax)
-
-    @property
-    def order(self) -> np.ndarray:
-        """The tasks (T,), from the one that shares least to the one that shares most."""
-        return np.argsort(-self.shares[:, 0], kind="stable")
-
-    def _draw(self, ax: Any) -> None:
-        T = len(self.tasks)
-        self.ax_ = task_axes(ax, self.tasks)
-        self.order_ = self.order
-        # Shared parts come first, so that they start at zero and can be compared.
-        parts = np.roll(self.shares[self.order_], -1, axis=1).T
-        # A part that counteracts the others has a negative share and is drawn left of zero.
-        up, down = (np.cumsum(part, axis=0) for part in (np.maximum(parts, 0.0), np.minimum(parts, 0.0)))
-        starts = np.where(parts < 0, down, up) - parts
-        self.bars_ = {}
-        for i, name in enumerate([*self.couplings, OWN]):
-            self.bars_[name] = self.ax_.barh(
-                np.arange(T),
-                parts[i],
-                left=starts[i],
-                height=0.8 if T <= 40 else 1.0,
-                color=OWN_SHADE if i == len(self.couplings) else SHADES[i % len(SHADES)],
-                edgecolor="white",
-                linewidth=0.5 if T <= 40 else 0.0,
-                label=f"{name} (mean {parts[i].mean():.0%})",
-            )
-        label_ticks(self.ax_.yaxis, self.tasks[self.order_])
-        self.ax_.set(xlabel="share of the variance of each task's function", ylabel="task")
-        self.ax_.set(xlim=(min(0.0, down[-1].min()), max(1.0, up[-1].max())), ylim=(-0.6, T - 0.4))
-        add_legend(self.ax_, 3)
 
 
 class PredictionSplitDisplay(Display):

@@ -35,6 +35,12 @@ CONTENDERS = {
     "LightGBM, pooled": "LightGBM, group as category",
     "ridge, group indicators": "ridge, group indicators",
 }
+# Names of contenders in Sigrist's comparison, whose published figures are taken.
+PEERS = {
+    "mixed model": "linear mixed model",
+    "GPBoost": "GPBoost",
+    "LightGBM, pooled": "LightGBM, groups as categories",
+}
 
 
 def fill(text: str) -> str:
@@ -79,6 +85,8 @@ def demo_table() -> str:
 def real_data() -> str:
     """A row for each contender: its loss relative to Kin, in known groups and later, and the sets where it is best."""
     columns = ["", "14 data sets, 3 to 12 rows a group: loss relative to Kin", "best on", "later rows, 6 sets: loss"]
+    many = list(many_rows().values())
+    columns += many_rows()
     grouped, later = losses("grouped"), losses("later")
     shown = list(CONTENDERS)
     best = [min(shown, key=lambda name: row[name]) for row in grouped.values()]
@@ -90,8 +98,31 @@ def real_data() -> str:
             else "-"
             for suite in (grouped, later)
         ]
-        rows.append((title, behind[0], str(best.count(name)), behind[1]))
-    return Table(tuple(columns), tuple(rows)).markdown()
+        rows.append((title, behind[0], str(best.count(name)), behind[1], *(each.get(name, "-") for each in many)))
+    note = "\n\nWages and ratings: figures of others as published." if many else ""
+    return Table(tuple(columns), tuple(rows)).markdown() + note
+
+
+def many_rows() -> dict[str, dict[str, str]]:
+    """Mean squared errors of contenders in Sigrist's comparison, by a title; nothing if its results are not stored."""
+    file = DOCS / "results" / "sigrist" / "results.json"
+    if not file.exists():
+        return {}
+    from experiments.sigrist import PUBLISHED as OTHERS
+
+    units, found = json.loads(file.read_text()), {}
+    for setting, title in (
+        ("wages", "wages: MSE"),
+        ("insteval", "ratings: MSE"),
+    ):
+        runs = {
+            unit["run"]: float(np.mean(list(unit["scores"].values()))) for unit in units if unit["setting"] == setting
+        }
+        if runs:
+            theirs = {name: np.mean([OTHERS[setting][PEERS[name]][run] for run in runs]) for name in PEERS}
+            means = {"Kin": np.mean(list(runs.values()))} | theirs
+            found[title] = {name: f"{mean:.4f}" for name, mean in means.items()}
+    return found
 
 
 def losses(suite: str) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ import shlex
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernelkin import load_model
@@ -162,3 +163,39 @@ def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     out = run(*argv, "--set", "C=0.001", "--repeats", "1")
     assert re.search(r"Recommendation: (Kin|one model for all|a linear mixed|gradient boosting|a separate)", out)
     assert "--cv tunes them" in out
+
+
+def test_counts_with_their_exposure(run, tmp_path):
+    rng = np.random.default_rng(0)
+    shops, x, hours = np.repeat(list("abcdef"), 12), rng.normal(size=72), rng.uniform(1, 20, 72).round(1)
+    sold = rng.poisson(hours * np.exp(0.5 * x + np.repeat(rng.normal(size=6), 12)))
+    frame = pd.DataFrame({"shop": shops, "x": x, "hours": hours, "sold": sold})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    argv = [
+        "fit",
+        tmp_path / "t.csv",
+        "--task",
+        "shop",
+        "--target",
+        "sold",
+        "--exposure",
+        "hours",
+        "-o",
+        tmp_path / "m.kin",
+    ]
+    out = run(*argv, "--loss", "poisson", "--set", "cv=2", "--repeats", "1")
+    assert "Counts: on request." in out and "groups never seen" in out
+    saved = load_model(tmp_path / "m.kin")
+    assert [column.name for column in saved.schema.columns] == ["x"]
+    # Twice the hours, twice the sales; intervals are of counts.
+    np.testing.assert_allclose(saved.predict(frame.assign(hours=2 * hours)), 2 * saved.predict(frame), rtol=1e-6)
+    assert (saved.predict_interval(frame) % 1 == 0).all()
+    run("predict", tmp_path / "m.kin", tmp_path / "t.csv", "--interval", "-o", tmp_path / "p.csv")
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").prediction, saved.predict(frame))
+    assert "log(sold)" in run("effects", tmp_path / "m.kin")
+    run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
+    assert "add --loss poisson" in run(*argv, fails=True)
+    assert "counts are for Kin, not for AVG" in run(*argv, "--loss", "poisson", "--model", "AVG", fails=True)
+    frame.assign(hours=0).to_csv(tmp_path / "t.csv", index=False)
+    error = run(*argv, "--loss", "poisson", fails=True)
+    assert "column 'hours' has no exposure in row 1" in error

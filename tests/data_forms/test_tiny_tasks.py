@@ -169,6 +169,9 @@ def test_classes_of_tasks():
     alone = [classes.tolist() for classes in task_classes(data)]
     assert alone[0] == ["x", "y"] and alone[2:] == [["x", "y", "z"]] * 2 and len(alone[1]) > 1
     assert all(classes.tolist() == ["x", "y", "z"] for classes in task_classes(data, [np.arange(4)]))
+    # A task of one class has those of most tasks that have it.
+    many = read_training(np.ones((7, 1)), list("xyxzxzx"), np.array(list("aabbccd")), classification=True)
+    assert task_classes(many)[3].tolist() == ["x", "z"]
     every = [np.unique(each) for each in labels]
     assert classes_of_outputs(np.array(["x"]), every, 1).tolist() == ["x", "y"]
     assert classes_of_outputs(np.array(["x", "y"]), every, 3).tolist() == ["x", "y", "z"]

@@ -155,7 +155,10 @@ def test_repetitions_and_time_are_limited_and_progress_is_shown(capsys):
     seen = []
     options = {**QUICK, "n_repeats": 3, "callback": lambda *given: seen.append(given)}
     report = sharing_report(model, X, y, tasks, baselines=[SEPARATE], time_limit=1e-9, **options)
-    assert len(seen) == 2 * 3 and seen[0] == (0, 18, "new rows of known groups, AverageRegressor, fit")
+    assert len(seen) == 2 * 3 and seen[0] == (0, "new rows of known groups, fold 1 of 3, AverageRegressor")
+    # The finished share of the work grows to a third: two of three repetitions were not begun.
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares) and 0.2 < shares[-1] < 1 / 3
     assert report.comparisons[NEW_ROWS].how == "3 folds inside groups"
     twice = sharing_report(model, X, y, tasks, baselines=[SEPARATE], n_repeats=2, verbose=1, **QUICK)
     assert twice.comparisons[NEW_ROWS].how == "3 folds inside groups, 2 times"
@@ -201,3 +204,19 @@ def test_impossible_arguments_are_refused():
         sharing_report(AverageRegressor(), X, y, np.zeros(24))
     with pytest.raises(ValueError, match="cannot compare precomputed kernels"):
         sharing_report(AverageRegressor("precomputed"), np.ones((24, 24, 2)), y, tasks)
+
+
+def test_intervals_of_held_out_rows_and_offsets_of_counts():
+    X, _, tasks = one_function(8, 10)
+    rng = np.random.default_rng(1)
+    offset = rng.uniform(0.0, 3.0, 80)
+    counts = rng.poisson(np.exp(offset + 0.5 * X[:, 0]))
+    model = KinRegressor(loss="poisson", cv=2, random_state=0)
+    report = sharing_report(model, X, counts, tasks, baselines=[LINEAR], offset=offset, **QUICK)
+    found = report.comparisons[NEW_ROWS]
+    low, high = found.rows["ends"].T
+    assert found.covered == np.mean((low <= found.rows["y"]) & (found.rows["y"] <= high)) > 0.8
+    # The linear model has the offsets as a column, and no logarithm.
+    assert found.scores[KIN]["R²"] > found.scores[LINEAR]["R²"] > 0.3
+    assert report.to_dict()["comparisons"][NEW_ROWS]["rows"] is None
+    assert f"The 90% intervals of Kin contain {found.covered:.0%} of these rows." in str(report)

@@ -95,6 +95,12 @@ def _data(parser: ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--classification", action="store_true", help="treat the target as a class")
     kind.add_argument("--regression", action="store_true", help="treat the target as a number")
+    kind.add_argument("--loss", choices=["squared", "poisson"], help="poisson: treat the target as a count (Kin)")
+    exposure = parser.add_mutually_exclusive_group()
+    exposure.add_argument(
+        "--exposure", metavar="COL", help="column with the exposure of each count, such as time at risk"
+    )
+    exposure.add_argument("--offset", metavar="COL", help="column with the logarithm of the exposure of each count")
 
 
 def _format(parser: ArgumentParser) -> None:
@@ -236,6 +242,7 @@ COMMANDS = (
         "  kernelkin fit shops.csv --task shop --target sales -o sales.kin\n"
         "  kernelkin fit shops.csv --task shop --target sales --drop id --time day -o sales.kin\n"
         "  kernelkin fit exams.parquet --task school --task class --target grade -o grade.kin\n"
+        "  kernelkin fit seizures.csv --task patient --target seizures --loss poisson --exposure weeks -o m.kin\n"
         "  kernelkin fit robot.csv --target torque1 torque2 torque3 -o robot.kin\n"
         "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.kin\n"
         "  kernelkin fit shops.csv --task shop --target sales --set C=10 couplings=common -o sales.kin\n"

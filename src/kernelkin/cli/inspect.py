@@ -112,6 +112,7 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
     unit = schema.target if schema is not None and schema.regression else "log odds"
+    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
     terminal.say(
         f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
     )

@@ -85,7 +85,8 @@ def _predict_all(
     saved: Any, arguments: Namespace, file: TextIO, separator: str, columns: list[str]
 ) -> tuple[int, dict[str, set[str]]]:
     """Write each piece with its predictions; return the number of rows and the texts that were not in training."""
-    features = [column.name for column in saved.schema.columns]
+    schema = saved.schema
+    features = [*(column.name for column in schema.columns), *filter(None, (schema.offset, schema.exposure))]
     count, unseen = 0, dict[str, set[str]]()
     form = text_format(arguments)
     if form.decimal != ".":

@@ -43,6 +43,8 @@ class TableProblem:
     tiny_tasks : the tasks with one row, or one class.
     notes : messages about how the table was read.
     day_first : whether the day comes first in dates such as 3/4/2024.
+    counts : whether the targets are counts.
+    offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself.
     """
 
     frame: DataFrame
@@ -55,6 +57,9 @@ class TableProblem:
     units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
     day_first: bool | None = None
+    counts: bool = False
+    offset: str | None = None
+    exposure: str | None = None
 
     def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
@@ -75,6 +80,9 @@ class TableProblem:
             self.targets,
             self.drop,
             regression=self.regression,
+            standardise=not self.counts,
+            offset=self.offset,
+            exposure=self.exposure,
             decimal=self.decimal,
             units=self.units,
             day_first=self.day_first,
@@ -83,6 +91,7 @@ class TableProblem:
 
 def load_problem(arguments: Namespace) -> TableProblem:
     """Read the table given by the arguments; errors name the file."""
+    arguments.regression |= arguments.loss is not None
     targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))
     if not tasks and len(targets) == 1:
         raise ValueError("--task is missing: name the column with the group of each row, or several --target columns")
@@ -91,7 +100,10 @@ def load_problem(arguments: Namespace) -> TableProblem:
     if tasks and targets[0] in tasks:
         raise ValueError(f"--task and --target are the same column, {targets[0]!r}")
     frame = read_table(arguments.data, tasks, targets, text_format(arguments))
-    special = [*targets, *tasks, *arguments.drop]
+    exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
+    if exposures and arguments.loss != "poisson":
+        raise ValueError("--offset and --exposure are for counts: add --loss poisson")
+    special = [*targets, *tasks, *exposures, *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     with in_file(arguments.data):
         check_names(frame.columns, special)
@@ -120,9 +132,11 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
-    notes.append(f"{'Regression' if regression else 'Classification'}: {why}.")
+    kind = "Counts" if arguments.loss == "poisson" else "Regression" if regression else "Classification"
+    notes.append(f"{kind}: {why}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
-    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny}
+    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny, "counts": arguments.loss == "poisson"}
+    how |= {"offset": arguments.offset, "exposure": arguments.exposure}
     return TableProblem(frame, tasks, targets, tuple(arguments.drop), regression, tuple(notes), **how)
 
 

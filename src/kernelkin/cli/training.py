@@ -83,7 +83,7 @@ class Recipe:
     def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
         """Fit to the rows of a table."""
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
-        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks)
+        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
         if getattr(model, "n_cached_", 0):
             complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
         model = getattr(model, "best_estimator_", model)
@@ -130,6 +130,7 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
             "task_features": None if self.task_features is None else by_task(self.task_features, schema),
+            **({"loss": "poisson"} if self.arguments.loss == "poisson" else {}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **read_parameters(self.arguments.set),
@@ -155,6 +156,8 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     """Raise for parameters that no model has."""
     known = {name for recipe in recipes for name in recipe.parameters}
     models = ", ".join(recipe.name for recipe in recipes)
+    if arguments.loss == "poisson" and any(recipe.name != SEARCHED for recipe in recipes):
+        raise ValueError(f"--loss poisson: counts are for {SEARCHED}, not for {models}")
     if arguments.task_features and "task_features" not in known:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
     if arguments.scoring and not arguments.cv:

@@ -20,7 +20,7 @@ from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
-from .baselines import KIN, SEPARATE, Baseline, how_to_make, make_baselines
+from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, how_to_make, make_baselines
 from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
@@ -28,6 +28,8 @@ NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never see
 LATER = 0.3
 # A model that is behind by less than this, with an interval that includes zero, is still named first.
 NEAR = 0.01
+# Run time of a fit relative to that of Kin.
+_WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
 # Coverage of the intervals that are tested.
 COVERAGE = 0.9
 
@@ -192,6 +194,7 @@ def sharing_report(
     baselines: Sequence[str] | Mapping[str, Any] | None = None,
     new_groups: bool = True,
     times: Any = None,
+    offset: Any = None,
     cv: int = 5,
     n_repeats: int = 1,
     name: str | None = None,
@@ -199,7 +202,7 @@ def sharing_report(
     random_state: Any = None,
     time_limit: float | None = None,
     verbose: int = 0,
-    callback: Callable[[int, int, str], None] | None = None,
+    callback: Callable[[float, str], None] | None = None,
 ) -> SharingReport:
     """Compare a model with simpler ones by cross-validation, and recommend one of them.
 
@@ -219,6 +222,8 @@ def sharing_report(
         Whether to also leave out whole groups.
     times : array of shape (n,), or the name of a column of X, optional
         The time of each row; the last 30% of each group are held out once.
+    offset : array of shape (n,), optional
+        Logarithm of the exposure of each count, for models that take it; the others have it as a column.
     cv, n_repeats : int, default 5 and 1
         Number of folds, and of repetitions of the folds within groups.
     name : str, optional
@@ -232,7 +237,7 @@ def sharing_report(
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
-        Called before each fit with the number of finished fits, the total number and a text.
+        Called before each fit with the finished share of the work and a text.
 
     Returns
     -------
@@ -240,7 +245,7 @@ def sharing_report(
     """
     from .. import __all__ as public
 
-    rows, rng = _Rows(model, X, y, tasks), check_random_state(random_state)
+    rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
     parts = [(NEW_ROWS, rows.folds_inside(cv, rng))]
     if not (parts[0][1] >= 0).any():
@@ -255,7 +260,7 @@ def sharing_report(
     with Progress(1) if verbose else nullcontext() as display:
         if display is not None:
             display.begin("does sharing help")
-        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.part)
+        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.share)
     repeats = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
     how = {NEW_ROWS: f"{cv} folds inside groups{repeats}", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
@@ -273,29 +278,28 @@ def _held_out(
     models: dict[str, Any],
     parts: list[tuple[str, np.ndarray]],
     time_limit: float | None,
-    report: Callable[[int, int, str], None] | None,
+    report: Callable[[float, str], None] | None,
 ) -> dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]]:
     """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question and repetition.
 
     They are NaN for rows never held out; there are no intervals for classes.
     """
     found: dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]] = {}
-    total = sum(len(models) * (int(folds.max()) + 1) for _, folds in parts)
-    began, done = time.monotonic(), 0
+    total = sum(_WORK.get(name, 1.0) * len(np.unique(folds[folds >= 0])) for _, folds in parts for name in models)
+    began, done, report = time.monotonic(), 0.0, report or (lambda share, text: None)
     for question, folds in parts:
         numbers = np.unique(folds[folds >= 0]).tolist()
-        expected = (time.monotonic() - began) * (done + len(numbers) * len(models)) / max(done, 1)
-        if done and time_limit is not None and expected > time_limit:
+        work = sum(_WORK.get(name, 1.0) for name in models) * len(numbers)
+        if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
         # A separate model cannot predict a new group.
         values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
         ends = None if rows.classification else np.full((len(rows.y), 2), np.nan)
-        for name, k in product(values, numbers):
-            if report is not None:
-                report(done, total, f"{question}, {name}, fit")
+        for number, (k, name) in enumerate(product(numbers, values)):
+            report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
             own = ends if name == next(iter(models)) else None
             values[name][folds == k] = rows.predict(models[name], folds != k, own)
-            done += 1
+            done += _WORK.get(name, 1.0)
         found.setdefault(question, []).append((values, ends))
     return found
 
@@ -326,7 +330,7 @@ class _Rows:
     the spread of their column. `labels` (T,) are the groups, `classes` (C,) those of all entries, None for numbers.
     """
 
-    def __init__(self, model: Any, X: Any, y: Any, tasks: Any) -> None:
+    def __init__(self, model: Any, X: Any, y: Any, tasks: Any, offset: Any = None) -> None:
         table, column = read_columns(X), getattr(_inner(model), "task_column", None)
         self.X: Any = np.asarray(X) if table is None else table
         if column is not None:
@@ -338,7 +342,7 @@ class _Rows:
         if data.n_tasks < 2:
             raise ValueError("sharing_report needs two groups or more: pass tasks")
         self.labels, self.n_groups, self.wide = data.labels, data.n_tasks, data.form == "wide"
-        self.groupings = data.groupings
+        self.groupings, self.offset = data.groupings, None if offset is None else np.asarray(offset, dtype=np.float64)
         self.rows, self.y = np.concatenate(data.rows), np.concatenate(data.y)
         self.codes = np.repeat(np.arange(data.n_tasks), [len(part) for part in data.rows])
         self.unit = np.ones(data.n_tasks)
@@ -387,11 +391,13 @@ class _Rows:
                 train = np.setdiff1d(self.rows[kept], held)
                 model.fit(_take(self.X, train), self.Y[train])
                 ask: tuple[Any, ...] = (_take(self.X, held),)
+                how_asked: dict[str, Any] = {}
             else:
-                model.fit(_take(self.X, self.rows[kept]), self.y[kept], tasks=self._tasks(kept))
-                ask = (_take(self.X, held), self._tasks(~kept))
-            found = model.predict(*ask) if self.classes is None else model.predict_proba(*ask)
-            own = None if ends is None else model.predict_interval(*ask, coverage=COVERAGE)
+                how, how_asked = self._options(model, self.rows[kept]), self._options(model, held)
+                model.fit(self._columns(model, self.rows[kept]), self.y[kept], tasks=self._tasks(kept), **how)
+                ask = (self._columns(model, held), self._tasks(~kept))
+            found = model.predict(*ask, **how_asked) if self.classes is None else model.predict_proba(*ask)
+            own = None if ends is None else model.predict_interval(*ask, coverage=COVERAGE, **how_asked)
         if len(ask) == 1:
             at, unit = (np.arange(len(held)), codes), self.unit[codes]
             found, own = found[at] / unit, None if own is None else own[at] / unit[:, None]
@@ -405,6 +411,19 @@ class _Rows:
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
         return p
+
+    def _options(self, model: Any, rows: np.ndarray) -> dict[str, Any]:
+        """Return the offsets of rows, for models that take them."""
+        return {} if self.offset is None or isinstance(model, Baseline) else {"offset": self.offset[rows]}
+
+    def _columns(self, model: Any, rows: np.ndarray) -> Any:
+        """Return rows of X; models that take no offsets have them as a column."""
+        X = _take(self.X, rows)
+        if self.offset is None or not isinstance(model, Baseline):
+            return X
+        if isinstance(X, Table):
+            X = np.column_stack(X.columns).astype(np.float64)
+        return np.column_stack([X, self.offset[rows]])
 
     def _tasks(self, kept: np.ndarray) -> Any:
         further = [grouping.labels[grouping.codes[self.rows[kept]]] for grouping in self.groupings]

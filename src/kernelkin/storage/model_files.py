@@ -141,6 +141,7 @@ class SavedModel:
             )
         if "tasks" in options:
             raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
+        options |= self.schema.options(X)
         tasks = self.schema.tasks(X)
         return getattr(self.model, method)(self.schema.encode(X), tasks=tasks, **options)
 

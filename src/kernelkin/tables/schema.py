@@ -39,6 +39,7 @@ class TableSchema:
     decimal : decimal separator of numbers that are text.
     target_units : the units that may follow the numbers in the target cells, such as "EUR".
     groupings : columns of further groupings, and whether their labels are whole numbers.
+    offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself; or None.
 
     Examples
     --------
@@ -64,6 +65,8 @@ class TableSchema:
     decimal: Decimal = "."
     target_units: tuple[str, ...] = ()
     groupings: dict[str, bool] = field(default_factory=dict)
+    offset: str | None = None
+    exposure: str | None = None
 
     @classmethod
     def fit(
@@ -75,6 +78,8 @@ class TableSchema:
         *,
         regression: bool,
         standardise: bool = True,
+        offset: str | None = None,
+        exposure: str | None = None,
         decimal: Decimal = ".",
         units: Sequence[str] = (),
         day_first: bool | None = None,
@@ -86,14 +91,14 @@ class TableSchema:
         frame : DataFrame
         task, target : as `task` and `target_names` of the schema; of several task columns, the first is `task`
         drop : as for `TableEncoder`
-        regression, decimal, units : as for the schema
+        regression, offset, exposure, decimal, units : as for the schema
         standardise : whether the model learns standardised numbers; False for counts
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
         columns = [] if task is None else [task] if isinstance(task, str) else list(task)
         first, further = columns[0] if columns else None, columns[1:]
-        special = [*targets, *columns]
+        special = [*targets, *columns, *(name for name in (offset, exposure) if name is not None)]
         check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
@@ -113,6 +118,8 @@ class TableSchema:
             decimal=decimal,
             target_units=units,
             groupings={name: are_whole(frame[name]) for name in further},
+            offset=offset,
+            exposure=exposure,
         )
 
     @cached_property
@@ -178,6 +185,23 @@ class TableSchema:
         frame : as for `encode`
         """
         return None if self.task is None else _labels(frame, self.task, self.whole_tasks)
+
+    def options(self, frame: Any) -> dict[str, np.ndarray]:
+        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it.
+
+        Parameters
+        ----------
+        frame : as for `encode`
+        """
+        name = self.offset or self.exposure
+        if name is None:
+            return {}
+        values = read_numbers(name, select_columns(frame, [name]).columns[0], "number", self.decimal)
+        bad = ~np.isfinite(values) | ((values <= 0.0) & (self.exposure is not None))
+        if bad.any():
+            wanted = "a positive number" if self.exposure else "a number"
+            raise CellError(name, int(bad.argmax()) + 1, ("no exposure", f"; {wanted} is needed"))
+        return {"offset": np.log(values) if self.exposure else values}
 
     def targets(self, frame: DataFrame) -> Any:
         """Return the target as the model expects it, standardised numbers or class labels: (n,), or a frame (n, T).

@@ -279,3 +279,15 @@ def test_two_stages_couple_the_second(form):
     rows = [tasks == task for task in model.tasks_] if form == "long" else [np.s_[:, t] for t in range(2)]
     for a, mine in zip(model.dual_coef_, rows, strict=True):
         np.testing.assert_allclose(a[:, 0], 5.0 * residual[mine], atol=1e-8)
+
+
+def test_a_task_of_one_class_has_the_intercept_of_another_whatever_solves_it(monkeypatch):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(30, 2))
+    Y = (X @ rng.normal(size=(2, 3)) + 0.5 * rng.normal(size=(30, 3)) > 0).astype(float)
+    Y[:, 2] = np.where(np.arange(30) < 6, 1.0, np.nan)
+    model = MKMTRLClassifier(loss="squared", couplings="common", tol=1e-6)
+    expected = model.fit(X, Y).decision_function(X)
+    monkeypatch.setattr("kernelkin.paper.fitting.fit.panel_pays", lambda *sizes, coupled: True)
+    np.testing.assert_allclose(model.fit(X, Y).decision_function(X), expected, atol=1e-3)
+    assert model.intercept_[2] in model.intercept_[:2]

@@ -179,3 +179,19 @@ def test_what_has_no_errors_of_each_task_is_refused():
 def test_a_grid_beside_it_is_refused():
     with pytest.raises(ValueError, match=r"^per_task=True chooses kernel weights for each task and cannot use grid$"):
         MKMTRLRegressorCV(per_task=True, grid={"C": [1.0]}).fit(FEATURES[0], Y)
+
+
+def test_components_that_differ_by_chance_are_drawn_together():
+    rng = np.random.default_rng(2)
+    S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0], [2.0], [3.0]])
+    moments = S @ theta + np.sqrt(2 * np.diag(S))[:, np.newaxis] * rng.normal(size=(3, 150))
+    own = np.linalg.solve(S, moments)
+    assert (drawn_together(S, moments).std(axis=1) < 0.4 * own.std(axis=1)).all()
+
+
+def test_tasks_of_one_mix_take_no_weights_of_their_own(arrays):
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(2, 60, 4))
+    targets = sum(z @ rng.normal(size=(4, 16)) for z in Z) + rng.normal(size=(60, 16))
+    found = choose_mixes(operator_on(arrays, np.array([z @ z.T / 4 for z in Z])), targets, has_intercept=True)
+    assert found.by_own.mean() < 0.5 < (found.choices[:, 0] > 0).mean()

@@ -48,7 +48,7 @@ def test_wide_data_are_searched_without_a_common_part():
     assert not any("couplings" in params for params in candidates(MKMTRLRegressor(), read(X, Y, None)))
 
 
-@pytest.mark.parametrize("given", [{"C": 7.0}, {"couplings": "common"}])
+@pytest.mark.parametrize("given", [{"C": 7.0}, {"couplings": "common"}, {"shrinkage": 0.5}])
 def test_parameters_that_are_set_are_not_searched(given):
     found = candidates(MKMTRLRegressor(**given), read(*long_data()))
     assert found

@@ -114,9 +114,14 @@ def test_candidates_of_equal_mu_over_c_cubed_are_one_model():
     for (_, predicted), (_, predicted_too) in zip(*pairs, strict=True):
         np.testing.assert_array_equal(predicted, predicted_too)
     grid = [{name: [value] for name, value in params.items()} for params in (one, other, {"C": 4.0, "mu": 0.1})]
-    search = MultiTaskCV(MKMTRLClassifier(KERNELS), grid, cv=folds, scoring="roc_auc").fit(X, y, tasks=tasks)
-    scores = search.cv_results_["mean_test_score"]
+    calls = []
+    search = MultiTaskCV(
+        MKMTRLClassifier(KERNELS), grid, cv=folds, scoring="roc_auc", callback=lambda *c: calls.append(c)
+    )
+    scores = search.fit(X, y, tasks=tasks).cv_results_["mean_test_score"]
     assert scores[0] == scores[1] != scores[2]
+    # They are solved once: two problems on three folds.
+    assert calls[-1] == (6, 6)
 
 
 def test_the_choice_is_that_of_grid_search():
@@ -299,3 +304,22 @@ def test_what_is_planned_does_not_depend_on_the_targets_that_are_held_out():
         model = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": [0.1]}, cv=folds, scoring=lambda y, values: values.sum())
         searches.append(model.fit(X, spoilt, tasks=tasks).cv_results_["split0_test_score"])
     np.testing.assert_allclose(searches[0], searches[1], rtol=1e-9)
+
+
+def test_the_order_of_coupled_and_other_candidates_does_not_matter():
+    X, y, tasks = long_data()
+    scores = []
+    for couplings in ([None, "common"], ["common", None]):
+        search = MKMTRLRegressorCV(grid={"couplings": couplings}, cv=2, random_state=0).fit(X, y, tasks=tasks)
+        scores.append(dict(zip(couplings, search.cv_results_["mean_test_score"], strict=True)))
+    assert scores[0] == pytest.approx(scores[1], abs=1e-12)
+
+
+def test_a_number_for_mu_and_the_scale_of_the_targets_are_two_candidates():
+    X, y, tasks = long_data()
+    grid = {"mu": ["scale", 1.0, 1e4]}
+    search = MultiTaskCV(MKMTRLRegressor(KERNELS), grid, cv=2, random_state=0).fit(X, 100 * y, tasks=tasks)
+    scores = search.cv_results_["mean_test_score"]
+    given = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": ["scale"]}, cv=2, random_state=0).fit(X, 100 * y, tasks=tasks)
+    assert scores[0] == pytest.approx(given.best_score_, abs=1e-3)
+    assert abs(scores[1] - scores[0]) > 0.01

@@ -152,3 +152,12 @@ def test_pivoted_cholesky_stops_at_the_rank():
     F = rng.normal(size=(30, 4))
     features = pivoted_cholesky((F**2).sum(axis=1), lambda i: F @ F[i], 30)
     assert features.Phi.shape == (30, 4)
+
+
+def test_tasks_of_many_classes_are_related_by_functions_of_the_same_class():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 2))
+    y, tasks = np.digitize(X[:, 0], [-0.5, 0.5]), np.repeat(["a", "b"], 30)
+    # With the squared loss, the functions of all classes of a task add up to a constant.
+    model = MTFLClassifier(loss="squared", tol=1e-6).fit(np.vstack([X, X]), np.tile(y, 2), tasks=tasks)
+    np.testing.assert_allclose(model.task_relationship_, np.full((2, 2), 0.5), atol=1e-4)

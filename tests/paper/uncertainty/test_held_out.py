@@ -137,3 +137,11 @@ def test_probabilities_of_new_tasks_are_calibrated_by_tasks_left_out():
     # Levels differ between tasks: what is almost certain within one is not in another.
     assert np.std(p) < np.std(same)
     assert -np.mean(np.log(np.where(y[~known] > 0, p, 1 - p))) < 0.69
+
+
+def test_rows_of_a_task_that_cannot_be_fitted_without_them_have_no_held_out_values():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(42, 2)), np.repeat(["a", "b", "few"], [20, 20, 2])
+    model = TwoStageMKMTRLRegressor(n_rounds=100, random_state=0).fit(X, X[:, 0], tasks=tasks)
+    values, _ = model.uncertainty_.held_out()
+    assert [np.isfinite(part).all() for part in values] == [True, True, False]

@@ -192,7 +192,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """CandidateSearch the grid, then fit the best candidate on all rows.
+        """Search the grid, then fit the best candidate on all rows.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         return self
 
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
-        """CandidateSearch, set the best parameters of the model, and fit it."""
+        """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
         engine = read_engine(self.engine, self.n_jobs)
         candidates, lines, search = self._prepare(model, data, self.cache)

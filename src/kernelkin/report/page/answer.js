@@ -59,7 +59,7 @@ function answer(model) {
     {},
     make("span", { class: `pill ${tone}` }, E || first ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
-    make("p", {}, sentence(why.replace(/^Recommendation: /, ""))),
+    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", ""))),
   );
   if (E) left.append(keyFigures(model));
   return make(

@@ -33,7 +33,7 @@ function columnPictures(model) {
       ends: true,
     }));
   }
-  if (D.shares.length > 1) {
+  if (D.shares.length > 1 && !D.effects.length) {
     found.push(barPicture({
       title: "Columns by what they explain",
       note: "The share of each column in what all columns explain.",
@@ -196,7 +196,7 @@ function effectPanel(model, effect, width, domain, c) {
   return {
     title: { text: title, anchor: "start", fontSize: 12, fontWeight: 600, color: c.ink, offset: 6 },
     width,
-    height: 150,
+    height: model.drivers.effects.length > 1 ? 150 : 260,
     data: { values },
     layer: [
       {

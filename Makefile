@@ -45,7 +45,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Pages of the reference are made anew, since sphinx complains of those of objects that are gone.
 docs: $(STAMP)
+	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 # All experiments of the paper, four hours of processor time; `make reproduce EXPERIMENT=stock` runs one.

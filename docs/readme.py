@@ -99,7 +99,8 @@ def real_data() -> str:
             for suite in (grouped, later)
         ]
         rows.append((title, behind[0], str(best.count(name)), behind[1], *(each.get(name, "-") for each in many)))
-    return Table(tuple(columns), tuple(rows)).markdown()
+    note = "\n\nWages and ratings: figures of others as published." if many else ""
+    return Table(tuple(columns), tuple(rows)).markdown() + note
 
 
 def many_rows() -> dict[str, dict[str, str]]:
@@ -111,8 +112,8 @@ def many_rows() -> dict[str, dict[str, str]]:
 
     units, found = json.loads(file.read_text()), {}
     for setting, title in (
-        ("wages", "wages, 4,696 women: MSE"),
-        ("insteval", "ratings, 2,972 students x 1,128 lecturers: MSE"),
+        ("wages", "wages: MSE"),
+        ("insteval", "ratings: MSE"),
     ):
         runs = {
             unit["run"]: float(np.mean(list(unit["scores"].values()))) for unit in units if unit["setting"] == setting
@@ -120,7 +121,7 @@ def many_rows() -> dict[str, dict[str, str]]:
         if runs:
             theirs = {name: np.mean([OTHERS[setting][PEERS[name]][run] for run in runs]) for name in PEERS}
             means = {"Kin": np.mean(list(runs.values()))} | theirs
-            found[title] = {name: f"{mean:.3g}" if mean < 1 else f"{mean:.3f}" for name, mean in means.items()}
+            found[title] = {name: f"{mean:.4f}" for name, mean in means.items()}
     return found
 
 

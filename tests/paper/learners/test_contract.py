@@ -127,7 +127,8 @@ def test_starts_do_not_change_the_solution(learner, n_groups):
 
 
 @groupings
-def test_rows_of_zero_cost_have_no_influence(learner, n_groups):
+def test_neither_the_order_of_rows_nor_rows_of_zero_cost_matter(learner, n_groups):
+    # Rows of zero cost have no influence.
     gram, machine = random_machine(learner, seed=8, m=2, n_groups=n_groups)
     keep = np.arange(len(gram)) % 4 > 0
     silent = dataclasses.replace(machine, C=np.where(keep[:, None], machine.C, 0.0))
@@ -139,9 +140,20 @@ def test_rows_of_zero_cost_have_no_influence(learner, n_groups):
     np.testing.assert_allclose(whole.a[keep], alone.a, atol=2e-3)
     np.testing.assert_allclose(whole.intercept, alone.intercept, atol=1e-3)
 
+    # Order of rows does not matter.
+    gram, machine = random_machine(learner, seed=11, m=2, n_groups=n_groups)
+    order = np.random.default_rng(11).permutation(len(gram))
+    mixed = Machine(machine.y[order], machine.C[order], machine.groups[order], n_groups)
+    plain = learner.solve(gram, machine, tol=1e-10)
+    shuffled = learner.solve(np.ascontiguousarray(gram[np.ix_(order, order)]), mixed, tol=1e-10)
+    np.testing.assert_allclose(shuffled.dual, plain.dual, rtol=1e-9)
+    np.testing.assert_allclose(shuffled.a, plain.a[order], atol=1e-3)
+    np.testing.assert_allclose(shuffled.intercept, plain.intercept, atol=1e-3)
+
 
 @learners
-def test_zero_costs_may_differ_between_outputs(learner):
+def test_zero_costs_empty_groups_and_inputs_that_are_read_only(learner):
+    # Zero costs may differ between outputs.
     gram, machine = random_machine(learner, seed=9, m=3)
     C = machine.C.copy()
     C[:10, 0] = C[5:20, 1] = 0.0
@@ -154,30 +166,14 @@ def test_zero_costs_may_differ_between_outputs(learner):
     np.testing.assert_allclose(together.quad, sum(s.quad for s in single), rtol=1e-12)
     np.testing.assert_allclose(together.primal, sum(s.primal for s in single), rtol=1e-12)
 
-
-@learners
-def test_all_costs_zero(learner):
+    # All costs zero.
     gram, machine = random_machine(learner, seed=10, n_groups=3)
     solution = learner.solve(gram, dataclasses.replace(machine, C=np.zeros_like(machine.C)))
     assert np.all(solution.a == 0)
     assert solution.primal == solution.dual == 0
     assert np.all(np.isfinite(solution.intercept))
 
-
-@groupings
-def test_order_of_rows_does_not_matter(learner, n_groups):
-    gram, machine = random_machine(learner, seed=11, m=2, n_groups=n_groups)
-    order = np.random.default_rng(11).permutation(len(gram))
-    mixed = Machine(machine.y[order], machine.C[order], machine.groups[order], n_groups)
-    plain = learner.solve(gram, machine, tol=1e-10)
-    shuffled = learner.solve(np.ascontiguousarray(gram[np.ix_(order, order)]), mixed, tol=1e-10)
-    np.testing.assert_allclose(shuffled.dual, plain.dual, rtol=1e-9)
-    np.testing.assert_allclose(shuffled.a, plain.a[order], atol=1e-3)
-    np.testing.assert_allclose(shuffled.intercept, plain.intercept, atol=1e-3)
-
-
-@learners
-def test_an_empty_group_has_intercept_zero(learner):
+    # An empty group has intercept zero.
     gram, machine = random_machine(learner, seed=12, n_groups=2)
     groups = np.where(machine.groups == 1, 2, 0).astype(np.intp)
     wider = learner.solve(gram, dataclasses.replace(machine, groups=groups, n_groups=3), tol=1e-6)
@@ -185,9 +181,7 @@ def test_an_empty_group_has_intercept_zero(learner):
     np.testing.assert_allclose(wider.intercept, np.insert(plain.intercept, 1, 0.0, axis=0), atol=1e-12)
     np.testing.assert_allclose(wider.dual, plain.dual, rtol=1e-12)
 
-
-@learners
-def test_inputs_are_not_modified_and_may_be_read_only(learner):
+    # Inputs are not modified and may be read only.
     gram, machine = random_machine(learner, seed=13, n_groups=2)
     copies = [array.copy() for array in (gram, machine.y, machine.C, machine.groups)]
     for array in (gram, machine.y, machine.C, machine.groups):

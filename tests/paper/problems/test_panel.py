@@ -162,6 +162,9 @@ def test_a_panel_is_a_sequence_of_its_machines():
     for mine, given in zip(columns, machines, strict=True):
         np.testing.assert_array_equal(mine.y, given.y)
         np.testing.assert_array_equal(mine.C, given.C)
+    (offsets, *scales), (expected, *others) = columns.scales(), MachineList(machines).scales()
+    np.testing.assert_allclose(np.ravel(offsets), np.ravel(expected), rtol=1e-12)
+    np.testing.assert_allclose(scales, others, rtol=1e-12)
     moved = np.concatenate(replace(columns, y=columns.y + 1e9).scales()[0])[:, 0]
     np.testing.assert_allclose(moved - 1e9, [machine.y.mean() for machine in machines], atol=1e-6)
 

@@ -53,6 +53,14 @@ def run(function, start, limit=1000, **options):
     return min(points, key=lambda x: function(x)[0]), points
 
 
+def test_variables_that_are_nearly_zero_and_want_to_be_smaller_become_zero():
+    found, _ = run(
+        lambda x: (float(x[0] + (x[1] - 2) ** 2), np.array([1.0, 2 * x[1] - 4])), np.array([1e-7, 1.0]), bounded=True
+    )
+    assert found[0] == 0.0
+    np.testing.assert_allclose(found[1], 2.0)
+
+
 @pytest.mark.parametrize("bounded", [True, False])
 @pytest.mark.parametrize("make", [quadratic, spectral])
 def test_the_minimum_is_that_of_scipy(make, bounded):

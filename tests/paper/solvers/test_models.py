@@ -30,15 +30,14 @@ def models(loss):
 
 
 @pytest.mark.parametrize(("loss", "kind"), [("hinge", "own"), ("squared", "secant"), ("epsilon_insensitive", "own")])
-def test_value_and_slope_at_the_evaluation_are_its_own(loss, kind):
+def test_models_are_convex_and_have_the_value_and_slope_of_their_evaluation(loss, kind):
+    # Value and slope at the evaluation are its own.
     made, found = models(loss)
     value, gradient = made[kind](found[-1].B)
     assert value == found[-1].loss
     np.testing.assert_array_equal(gradient, -found[-1].Q)
 
-
-@pytest.mark.parametrize(("loss", "kind"), [("hinge", "own"), ("squared", "secant"), ("epsilon_insensitive", "own")])
-def test_gradient_is_the_slope_of_the_value(loss, kind):
+    # Gradient is the slope of the value.
     made, found = models(loss)
     model, B, step = made[kind], 1.5 * found[-1].B, 1e-6
     slopes = np.empty_like(B)
@@ -48,9 +47,7 @@ def test_gradient_is_the_slope_of_the_value(loss, kind):
         slopes[index] = (model(B + move)[0] - model(B - move)[0]) / (2 * step)
     np.testing.assert_allclose(model(B)[1], slopes, atol=1e-6 * np.abs(slopes).max())
 
-
-@pytest.mark.parametrize(("loss", "kind"), [("hinge", "own"), ("squared", "secant"), ("epsilon_insensitive", "own")])
-def test_models_are_convex_on_all_weights(loss, kind):
+    # Models are convex on all weights.
     made, _ = models(loss)
     rng = np.random.default_rng(1)
     for _ in range(50):

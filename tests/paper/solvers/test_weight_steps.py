@@ -75,34 +75,27 @@ def test_no_row_rises(name, seed, condition):
 
 
 @pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_a_minimum_is_a_fixed_point(name):
-    """Where Q = mu B inv(Omega), B is the minimiser for its own functions."""
+def test_every_step_keeps_minima_scales_and_leaves_its_arguments(name):
+    # Where Q = mu B inv(Omega), B is the minimiser for its own functions.
     B, mu = np.random.default_rng(7).uniform(0.9, 1.1, size=(K, T)), 0.7
     P = np.linalg.inv(Omega := np.eye(T) / T + 0.1)
     Q = mu * B @ P
     assert Q.min() > 0
     np.testing.assert_allclose(WEIGHT_STEPS[name](B, Q, P, Omega, mu), B, rtol=1e-6)
 
-
-@pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_scales_with_the_problem(name):
-    """Weights in other units: with mu/s for mu, s B for B and Q as it is, the answer is s times as large."""
+    # Weights in other units: with mu/s for mu, s B for B and Q as it is, the answer is s times as large.
     B, Q, P, Omega, mu = random_step(8)
     moved = WEIGHT_STEPS[name](B, Q, P, Omega, mu)
     for scale in (1e-8, 1e8):
         scaled = WEIGHT_STEPS[name](scale * B, Q, P, Omega, mu / scale)
         np.testing.assert_allclose(scaled, scale * moved, rtol=1e-5)
 
-
-@pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_zero_forms_give_zero_weights(name):
+    # Zero forms give zero weights.
     B, Q, P, Omega, mu = random_step(9)
     assert not WEIGHT_STEPS[name](B, np.zeros_like(Q), P, Omega, mu).any()
     assert not WEIGHT_STEPS[name](np.zeros_like(B), np.zeros_like(Q), P, Omega, mu).any()
 
-
-@pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_steps_from_weights_of_which_some_are_zero_are_finite(name):
+    # Steps from weights of which some are zero are finite.
     B, Q, P, Omega, mu = random_step(10)
     B[0], B[1, 2] = 0.0, 0.0
     moved = WEIGHT_STEPS[name](B, Q, P, Omega, mu)
@@ -110,9 +103,7 @@ def test_steps_from_weights_of_which_some_are_zero_are_finite(name):
     assert moved.min() >= 0
     assert moved.max() > 0
 
-
-@pytest.mark.parametrize("name", WEIGHT_STEPS)
-def test_arguments_are_not_modified(name):
+    # Arguments are not modified.
     arguments = random_step(11)
     before = [np.copy(argument) for argument in arguments]
     WEIGHT_STEPS[name](*arguments)

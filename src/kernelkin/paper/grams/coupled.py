@@ -187,14 +187,10 @@ def on_device(grams: Any, device: str) -> Any:
 
 
 class BlockLowRank:
-    """G = blockdiag(blocks) + U U', with U (n, R) given block by block.
+    """G = blockdiag(blocks) + U U', with U (n, rank) given block by block.
 
-    Parameters
-    ----------
-    blocks : symmetric matrices (n_t, n_t).
-    reach : the rows of U of each block, (n_t, R_t): its columns `columns[t]`, the only ones that are not zero there.
-    columns : for each block, the positions (R_t,) of these columns among all R; None where each has all of them.
-    rank : R.
+    `reach` are the rows of U of each block, (n_t, R_t): its columns `columns[t]` (R_t,), the only ones not zero there;
+    `columns` is None where each block has all of them.
     """
 
     def __init__(

@@ -38,11 +38,9 @@ _SMALLEST_PIVOT = 1e-10
 
 
 class Landmarks(NamedTuple):
-    """Training rows from which an approximate factor of one kernel is made.
+    """Rows (r,) of the training X from which an approximate factor of one kernel is made.
 
-    rows : (r,) the landmarks, as rows of the training X.
-    triangle : (r, r) the factor there, lower triangular.
-    diagonal : (N,) the kernel's own values k(x, x), of which the factor has a part.
+    `triangle` (r, r) is the factor there, `diagonal` (N,) the kernel's own values k(x, x), of which it has a part.
     """
 
     rows: np.ndarray
@@ -55,14 +53,10 @@ class Landmarks(NamedTuple):
 
 
 class FactorFamily(NamedTuple):
-    """Kernels with the Grams `scale_f Phi S_f Phi'`, which share Phi.
+    """Kernels with the Grams `scale_f Phi S_f Phi'`, which share the factor Phi (N, r).
 
-    Attributes
-    ----------
-    factor : Phi (N, r).
-    cores : S (F, r, r), positive semi-definite; of a family of one kernel, the identity.
-    kernels, scale : (F,) the positions of the kernels among all K, and what each is multiplied by.
-    landmarks : of a family of one kernel whose factor is approximate; None where it is exact.
+    `cores` S (F, r, r) are positive semi-definite; of a family of one kernel, the identity. `kernels` and `scale` (F,)
+    are the positions of the kernels among all K, and their factors. `landmarks` are None where Phi is exact.
     """
 
     factor: np.ndarray
@@ -266,9 +260,7 @@ def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int)
 class PartialCholesky:
     """The first columns of a Cholesky factor of one kernel's Gram on rows X (N, d), at pivots drawn from `rng`.
 
-    Attributes
-    ----------
-    gain : share of the trace that each of the last columns accounted for; 0 where no more are needed.
+    `gain` is the share of the trace that each of the last columns accounted for; 0 where no more are needed.
     """
 
     def __init__(self, kernel: FittedKernel, position: int, X: np.ndarray, rng: np.random.Generator) -> None:

@@ -165,18 +165,9 @@ def needs_stack(kernels: Sequence[FittedKernel] | None, normalize: str | None) -
 
 
 class PooledKernel:
-    """The average of K kernels on the rows that any task uses, scaled on all of these together.
+    """The average of K kernels (None: precomputed) on the rows that any task uses, scaled on all of these together.
 
-    Parameters
-    ----------
-    data : TaskData
-    kernels : the fitted kernels; None stands for precomputed Grams.
-    normalize : str, optional
-
-    Attributes
-    ----------
-    rows : (n,) these rows of the training X, ascending.
-    bank : the kernels and their one scaling.
+    `rows` (n,) are these rows of the training X, ascending; `bank` has the kernels and their one scaling.
     """
 
     def __init__(self, data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> None:
@@ -218,13 +209,7 @@ class PooledKernel:
 class HeldOut:
     """Kernels between held-out and training rows of every task, from raw kernel values among the rows of `data`.
 
-    Parameters
-    ----------
-    raw : RawGrams
-    bank : KernelBank
-        With the scalings of the training rows.
-    data : TaskData
-    kept, held : for each task, positions of training and of held-out rows within its rows.
+    `bank` has the scalings of the training rows; `kept` and `held` are positions of both within the rows of each task.
     """
 
     def __init__(

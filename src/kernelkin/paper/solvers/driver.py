@@ -114,13 +114,6 @@ class Solver:
         """
         raise NotImplementedError
 
-    @classmethod
-    def can_solve(cls, problem: AnyProblem) -> bool:
-        """Return True if this solver supports the problem."""
-        penalty = getattr(problem, "penalty", None)
-        fits = isinstance(problem, cls.problems) and isinstance(penalty, cls.penalties)
-        return fits and cls.indicators in (None, getattr(penalty, "is_indicator", None))
-
 
 class OneEvaluation(Solver):
     """Solve the machines at the weights of a `FixedWeights` penalty."""
@@ -146,16 +139,22 @@ def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
 
     The role "joint", for instance, is that of `SpectralDescent` for a `SpectralProblem`.
     """
-    fitting = [candidate for candidate in SOLVERS.values() if candidate.can_solve(problem)]
+    penalty, known = getattr(problem, "penalty", None), list(SOLVERS.values())
+    fitting = [
+        one
+        for one in (known if solver is None or isinstance(solver, str) else [type(solver), *known])
+        if isinstance(problem, one.problems)
+        and isinstance(penalty, one.penalties)
+        and one.indicators in (None, getattr(penalty, "is_indicator", None))
+    ]
     if isinstance(solver, Solver):
-        if solver.can_solve(problem):
+        if type(solver) in fitting:
             return solver
         solver = solver.name
     else:
         for candidate in fitting:
             if solver is None or solver in (candidate.role, candidate.name):
                 return candidate()
-    penalty = getattr(problem, "penalty", None)
     described = type(problem).__name__ + ("" if penalty is None else f" with the {penalty.name} penalty")
     advice = " or ".join(f"solver={candidate.role!r}" for candidate in fitting)
     raise ValueError(f"solver {solver!r} cannot solve a {described}; use {advice or 'another problem'}")
@@ -165,7 +164,7 @@ def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
 class Iterate:
     """What a callback receives after each evaluation.
 
-    Attributes
+    Parameters
     ----------
     iteration : int
         From 1 on.

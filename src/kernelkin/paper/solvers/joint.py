@@ -60,7 +60,7 @@ class Joint(Solver):
         if B is None:
             B = np.ones((problem.grams.n_kernels, problem.grams.n_components))
             spread = problem.machines.deviation()
-            B *= max(np.sqrt(_SHARE * spread / (problem.mu * penalty.value(B))), TINY)
+            B *= max(np.sqrt(_SHARE * spread / (problem.mu * penalty.value_and_gradient(B)[0])), TINY)
         for _ in range(_ROUNDS):
             evaluation = yield Point(B, curved=True)
             scale = suitable_scale(problem.mu, evaluation)

@@ -308,12 +308,10 @@ class Reservoirs:
 
     Attributes
     ----------
-    slots : for each task the numbers of the entries (a row and a target) that it holds; `seen`: its rows so far.
-    n_seen : entries so far, which are numbered in the order in which they come.
+    slots, seen : for each task the numbers of the entries (a row and a target) that it holds, and its rows so far.
+    n_seen, n_skipped : entries so far, which are numbered in the order in which they come; rows that had no partner.
     held, row, y : (h,) the numbers of all entries that are held, in rising order, their rows of `X`, their targets.
-    sums, counts, moments : of each task the sum of k(x, x) (tasks, K), the number of rows, and mean and sum of squares
-        about the mean of the targets (tasks, 2).
-    n_skipped : rows that had no partner.
+    sums, counts, moments : of each task the sum of k(x, x) (tasks, K), its rows, mean and sum of squares (tasks, 2).
     """
 
     def __init__(

@@ -1,16 +1,18 @@
 """The console sessions of the guide, with the output of their commands.
 
-`python docs/console.py` runs the sessions and writes their pages again, and the picture of the report if Chromium is
-installed; the test suite compares the pages with what the commands print.
+`python docs/console.py` runs the sessions and writes their pages again, and the picture of a report on the sleep data
+if Chromium is installed; the test suite compares the pages with what the commands print.
 """
 
 import io
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
@@ -69,9 +71,26 @@ def picture_report(report: Path) -> None:
     Image.open(PICTURE).convert("RGB").quantize(96).save(PICTURE, optimize=True)
 
 
+def picture_sleep(folder: Path) -> None:
+    """The picture of a report on real data: reaction times of 18 people over ten days with little sleep."""
+    source = Path(os.environ.get("KERNELKIN_DATA", ""), "grouped.zip")
+    if not source.exists():
+        print(
+            "KERNELKIN_DATA names no folder with grouped.zip: the picture of the report is not updated", file=sys.stderr
+        )
+        return
+    with zipfile.ZipFile(source) as packed:
+        table = packed.read("sleepstudy.csv").decode().replace("task,target", "Subject,Reaction", 1)
+    (folder / "sleep.csv").write_text(table)
+    with chdir(folder):
+        _run("kernelkin fit sleep.csv --task Subject --target Reaction --time Days -o sleep.kin")
+        _run("kernelkin report sleep.kin -o report.html")
+    picture_report(folder / "report.html")
+
+
 if __name__ == "__main__":
     for page in PAGES:
         with tempfile.TemporaryDirectory() as folder:
             page.write_text(rerun(page.read_text(), Path(folder)))
-            if (Path(folder) / "report.html").exists():
-                picture_report(Path(folder) / "report.html")
+    with tempfile.TemporaryDirectory() as folder:
+        picture_sleep(Path(folder))

@@ -1,4 +1,4 @@
-"""Whatever happens to the terminal, a finished model is saved, and an interrupted search can be continued."""
+"""Whatever happens to the terminal, a finished model is saved."""
 
 import io
 import os
@@ -113,36 +113,11 @@ def test_an_interrupt_anywhere_is_one_line(argv, monkeypatch, capsys):
     assert capsys.readouterr().err == "kernelkin: interrupted\n"
 
 
-def test_an_interrupted_search_continues_with_the_same_command(argv, tmp_path, monkeypatch, capsys):
-    folder = tmp_path / "parts"
-    argv = [*argv, "--cv", "--model", "AVG", "--cache", str(folder)]
-    real, calls = Progress.part, []
-
-    def interrupt_at_ten(self, *arguments):
-        calls.append(arguments)
-        if len(calls) == 10:
-            raise KeyboardInterrupt
-        real(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Progress, "part", interrupt_at_ten)
-        assert cli.main(argv) == 130
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == (f"kernelkin: interrupted; the finished parts are in {folder}; run the same command to continue")
-    kept = len(list(folder.iterdir()))
-    assert 0 < kept < 10
-    assert cli.main(argv) == 0
-    assert f"AVG: {kept} parts of the cross-validation were found in the cache" in capsys.readouterr().err
-    again = tmp_path / "again.kin"
-    assert cli.main([str(again) if argument == str(tmp_path / "m.kin") else argument for argument in argv]) == 0
-    np.testing.assert_array_equal(load_model(again).predict(TABLE), load_model(tmp_path / "m.kin").predict(TABLE))
-
-
 @pytest.mark.parametrize("command", ["fit", "compare"])
-def test_an_interrupt_without_a_cache_says_that_nothing_was_kept(command, argv, tmp_path, monkeypatch, capsys):
+def test_an_interrupt_leaves_nothing_behind(command, argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Progress, "begin", interrupt)
     assert cli.main(argv if command == "fit" else ["compare", argv[1], *argv[4:-2]]) == 130
-    assert capsys.readouterr().err == "kernelkin: interrupted; nothing was saved\n"
+    assert capsys.readouterr().err == "kernelkin: interrupted\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 

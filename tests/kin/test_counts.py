@@ -67,7 +67,7 @@ def test_moments_are_those_of_a_mixture_of_log_normal_rates():
         np.where(member, f[1], f[0]) + np.sqrt(np.where(member, variance[1], variance[0])) * rng.normal(size=400_000)
     )
     counts = rng.poisson(rate)
-    mean, deviation = count_moments(f, variance, weights)
+    mean, deviation = count_moments(f, variance, weights[:, None])
     assert mean[0] == pytest.approx(counts.mean(), rel=0.01)
     assert deviation[0] == pytest.approx(counts.std(), rel=0.02)
     assert count_distribution(mean, deviation).std()[0] == pytest.approx(deviation[0])

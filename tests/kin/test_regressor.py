@@ -270,6 +270,25 @@ def test_groups_of_a_second_grouping_have_slopes(exact_rows, monkeypatch):
     assert np.abs(found["slope of x0"] - (slopes - slopes.mean())).max() < 4 * found["standard_error of x0"].max()
 
 
+def test_groups_never_seen_have_weights_from_folds_of_whole_groups():
+    # The first column is constant in each group: known groups need no curve along it, since they have levels.
+    rng = np.random.default_rng(0)
+    codes, center = np.repeat(np.arange(25), 5), np.linspace(-4, 4, 25)
+    rows = np.column_stack([center[codes], 0.2 * rng.normal(size=125)])
+    level, slope = 2.0 * np.sin(1.2 * center) + 0.5 * rng.normal(size=25), 2.0 * rng.normal(size=25)
+    y = level[codes] + slope[codes] * rows[:, 1] + 0.1 * rng.normal(size=125)
+    functions = (model := KinRegressor(random_state=0).fit(rows, y, tasks=codes)).functions_
+    asked = np.column_stack([np.linspace(-4, 4, 50), np.zeros(50)])
+    means = np.array([m.predict(asked, [np.full(50, -1)])[0][:, 0] for m in functions.members])
+    by_rows, by_groups = (
+        functions.units.new_location + functions.units.new_spread * (weights @ means)
+        for weights in (functions.weights, functions.new_weights)
+    )
+    np.testing.assert_allclose(model.predict(asked, tasks=np.full(50, 99)), by_groups, rtol=1e-7)
+    errors = [np.mean((found - 2.0 * np.sin(1.2 * asked[:, 0])) ** 2) for found in (by_rows, by_groups)]
+    assert errors[1] < 0.3 * errors[0]
+
+
 def wide_problem():
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(20, 2))

@@ -230,7 +230,6 @@ def test_says_what_the_model_says(few):
     # The weights of the three tasks differ by less than is worth a picture.
     assert_allclose(found["kernels"]["shares"], shares[:1], atol=5e-4)
     assert found["relation"] == {"tested": False}
-    assert_allclose(found["parts"]["shares"], model.part_shares_[:, ::-1], atol=5e-4)
     assert_allclose(found["fit"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
     assert len(found["fit"]["history"]) == model.n_iter_
     assert found["model"]["parameters"] == {"couplings": "common", "tol": "0.01"}
@@ -243,18 +242,6 @@ def test_relations_are_those_that_were_tested(related):
     assert found["structured"] and found["groups"] == [0, 1, 0]
     assert_allclose(found["matrix"], [[1, 0.3], [0.3, 1]], atol=5e-4)
     assert found["text"] == str(TaskRelations.from_dict(tested))
-
-
-def test_an_evaluation_in_another_order_of_tasks_is_put_in_that_of_the_model(few):
-    (evaluation,) = few.about["evaluations"]
-    turned = {
-        **{name: values[::-1] if name.startswith("task_") else values for name, values in evaluation.items()},
-        "tasks": evaluation["tasks"][::-1],
-        "sample": {**evaluation["sample"], "task": [2 - t for t in evaluation["sample"]["task"]]},
-    }
-    turned["test_rows"] = evaluation["test_rows"][::-1]
-    found = content(report_of_files([replace(few, about={"evaluations": [turned]})]))["evaluation"]
-    assert found == evaluation
 
 
 def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):

@@ -12,7 +12,6 @@ from kernelkin import (
     gaussian_kernels,
     linear_kernels,
 )
-from kernelkin.cli import main as cli
 from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
 
 rng = np.random.default_rng(0)
@@ -124,15 +123,3 @@ def test_code_of_the_user_is_refused_as_it_may_change(tmp_path, kernel):
         fit(tmp_path, estimator__kernels=[kernel])
     assert not list(tmp_path.iterdir())
     assert fit(None, estimator__kernels=[kernel]).n_cached_ == 0
-
-
-def test_fit_keeps_its_searches(tmp_path, capsys):
-    rows = [f"{task},{x},{y}" for task, (x, _), y in zip(TASKS, X.tolist(), Y.tolist(), strict=True)]
-    (tmp_path / "t.csv").write_text("\n".join(["task,x,y", *rows]))
-    argv = ["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--model", "AVG"]
-    argv += ["-o", str(tmp_path / "m.kin"), "--cache", str(tmp_path / "cache"), "--repeats", "0"]
-    assert cli.main(argv) == 1
-    assert "--cache stores results of the parameter search: it needs --cv" in capsys.readouterr().err
-    for told in (False, True):
-        assert cli.main([*argv, "--cv"]) == 0
-        assert ("AVG: 45 parts of the cross-validation were found in the cache" in capsys.readouterr().err) == told

@@ -55,10 +55,6 @@ def fit_arguments(path):
 
 COMMANDS = {
     "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--model", "MK-MTRL", "-o", f"{out}/m.kin"],
-    "fit with a cache": lambda folder, out: [
-        *["fit", *fit_arguments(folder / "t.csv"), "-o", str(folder / "new.kin")],
-        *["--cv", "--cache", f"{out}/cache"],
-    ],
     "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
     "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
@@ -86,13 +82,13 @@ def assert_one_line(capsys, *words):
     assert all(word in error for word in words), error
 
 
-@pytest.mark.parametrize("name", ["fit", "fit with a cache"])
+@pytest.mark.parametrize("name", ["fit", "report"])
 def test_a_folder_that_cannot_be_written_to_is_known_before_any_work(no_work, table, capsys, name):
     assert cli.main(COMMANDS[name](table, NOWHERE)) == 1
     assert_one_line(capsys, NOWHERE)
 
 
-@pytest.mark.parametrize("name", ["fit", "fit with a cache"])
+@pytest.mark.parametrize("name", ["fit", "report"])
 def test_a_file_in_place_of_a_folder_is_known_before_any_work(no_work, table, tmp_path, capsys, name):
     (tmp_path / "file").write_text("here first")
     before = files(table)
@@ -121,7 +117,7 @@ def test_a_full_disk_is_known_before_any_work(no_work, table, tmp_path, capsys, 
     before = files(table)
     with full_disk(after=1000):
         assert cli.main(COMMANDS[name](table, tmp_path)) == 1
-    assert_one_line(capsys, "cannot write", str(tmp_path) if name != "fit with a cache" else "new.kin")
+    assert_one_line(capsys, "cannot write", str(tmp_path))
     assert not files(tmp_path) and files(table) == before
 
 

@@ -40,9 +40,6 @@ def _fit(parser: ArgumentParser) -> None:
     )
     _training(parser)
     parser.add_argument(
-        "--cache", metavar="DIR", help="store finished parts of --cv here, to continue an interrupted command"
-    )
-    parser.add_argument(
         "--repeats",
         type=int,
         default=1,

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
-from ..files import Folder, check_writable
+from ..files import check_writable
 from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations
 from ..relations.baselines import BASELINES, make_baselines
@@ -25,7 +25,7 @@ from ..tables.files import STDIN, display_name
 from ..tables.schema import TableSchema
 from .problem import TableProblem, load_problem
 from .terminal import Terminal, complain
-from .training import SEARCHED, Recipe, check_parameters, says_what_is_kept
+from .training import SEARCHED, Recipe, check_parameters
 
 # Folds of the comparison: fewer for more rows, and for models that search.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
@@ -46,13 +46,9 @@ _KINDS = {
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    if arguments.cache and not arguments.cv:
-        raise ValueError("--cache stores results of the parameter search: it needs --cv")
     if arguments.repeats < 0:
         raise ValueError(f"--repeats must be 0 or more, not {arguments.repeats}")
     check_writable(arguments.out)
-    if arguments.cache:
-        Folder(arguments.cache).prepare()
     if arguments.json:
         terminal.use_json()
     problem = load_problem(arguments)
@@ -62,8 +58,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     schema = problem.schema()
     times = read_times(problem, schema, arguments)
     _show_data(terminal, arguments, problem, schema)
-    with says_what_is_kept(arguments.cache):
-        model, about = _fit_and_save(problem, recipe, schema, times, terminal)
+    model, about = _fit_and_save(problem, recipe, schema, times, terminal)
     out = shlex.quote(arguments.out)
     terminal.say(
         "",
@@ -219,7 +214,7 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     schema = problem.schema()
     times = read_times(problem, schema, arguments)
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
-    with says_what_is_kept(None), terminal.progress(1) as progress:
+    with terminal.progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
         models = {name: recipe.unfitted(schema, progress, quiet=True) for name, recipe in recipes.items()}
         (first, model), *others = models.items()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
 from .problem import TableProblem, text_format
-from .terminal import complain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -84,8 +82,6 @@ class Recipe:
         """Fit to the rows of a table."""
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
-        if getattr(model, "n_cached_", 0):
-            complain(f"{self.name}: {model.n_cached_} parts of the cross-validation were found in the cache")
         model = getattr(model, "best_estimator_", model)
         # Not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
@@ -108,7 +104,6 @@ class Recipe:
         return MultiTaskCV(
             estimator,
             scoring=given.scoring,
-            cache=getattr(given, "cache", None),
             random_state=given.seed,
             n_jobs=given.jobs,
             callback=None if quiet else lambda done, of: progress.part(done, of, "candidate"),
@@ -140,16 +135,6 @@ class Recipe:
             # Single-task learning always uses one kernel on all columns; `--kernels` applies to the other models.
             wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
-
-
-@contextmanager
-def says_what_is_kept(cache: str | None) -> Iterator[None]:
-    """On an interrupt, print where the finished parts of a cross-validation are stored, if they are."""
-    kept = f"the finished parts are in {cache}; run the same command to continue"
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(*interrupt.args or (kept if cache else "nothing was saved",)) from None
 
 
 def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
@@ -225,23 +210,18 @@ def _read_kernel(item: str, positions: Mapping[str, list[int]]) -> Any:
     if match is None:
         raise ValueError(f"--kernels {item!r} is not of the form NAME[:NUMBERS][@COLUMNS]")
     family = _family(item, match["name"].lower(), match["numbers"])
-    if match["columns"] is None:
+    columns = match["columns"]
+    if columns is None:
         return family
-    names = list(positions) if match["columns"] == "each" else [match["columns"]]
-    return view_kernels({name: _columns(item, name, positions) for name in names}, family)
-
-
-def _columns(item: str, names: str, positions: Mapping[str, list[int]]) -> list[int]:
-    wanted = [names] if names in positions else names.split(",")
-    for name in wanted:
-        if name not in positions:
-            raise ValueError(
-                f"--kernels {item!r}: no feature column is named {name!r}; there are {listing([*positions])}"
-            )
-    return [position for name in wanted for position in positions[name]]
+    views = {name: [name] for name in positions} if columns == "each" else {columns: columns.split(",")}
+    views |= {columns: [columns]} if columns in positions else {}
+    for name in {name for names in views.values() for name in names} - set(positions):
+        raise ValueError(f"--kernels {item!r}: no feature column is named {name!r}; there are {listing([*positions])}")
+    return view_kernels({view: [p for name in names for p in positions[name]] for view, names in views.items()}, family)
 
 
 def _family(item: str, name: str, numbers: str | None) -> Any:
+    """Return a family of kernels, or the name of a kernel of scikit-learn."""
     try:
         values = [float(number) for number in numbers.split(",")] if numbers else None
     except ValueError:
@@ -254,6 +234,4 @@ def _family(item: str, name: str, numbers: str | None) -> Any:
         return polynomial_kernels(degrees)
     if values is not None:
         raise ValueError(f"--kernels {item!r}: only gaussian and polynomial take numbers")
-    if name == "default":
-        return default_kernels()
-    return linear_kernels() if name == "linear" else name
+    return {"default": default_kernels, "linear": linear_kernels}.get(name, lambda: name)()

@@ -55,6 +55,8 @@ LEAST_WEIGHT = 0.01
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
+# With fewer groups, weights for groups never seen are those for known groups.
+LEAST_GROUPS = 5
 # Slopes of further groupings need this many rows a group; all of them together are this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 # Counts say less about differences between groups than numbers do, so simpler structures are tried too.
@@ -187,6 +189,13 @@ class KinPlan:
         rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
         return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
 
+    def _weighs_new_groups(self) -> bool:
+        """Return whether there are enough groups to leave out whole ones, and rows for which this takes little time."""
+        by_rows = isinstance(self.fit.cv, int | np.integer) and not self.rows.wide
+        # Terms of task features differ between exact and other fits, and so do their parameters.
+        by_rows = by_rows and not self.rows.task_kernels
+        return by_rows and self.rows.n_groups[0] >= LEAST_GROUPS and self.rows.n_rows <= MANY_ROWS
+
     def likelihood(self) -> Likelihood:
         """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
         if self.counts:
@@ -224,7 +233,9 @@ class KinPlan:
                 place=self._place(options),
             )
             tried = search.run()
-        members = [member for member in tried if member.weight >= LEAST_WEIGHT]
+            if self._weighs_new_groups() and time.monotonic() < deadline:
+                search.weigh_by_groups(row_folds(self.labelled, self.data, "groups", False, self.fit.random_state))
+        members = [member for member in tried if max(member.weight, member.new_weight) >= LEAST_WEIGHT]
         weights = np.array([member.weight for member in members])
         weights /= weights.sum()
         warnings: tuple[tuple[str, type[Warning]], ...] = ()
@@ -280,6 +291,7 @@ class KinPlan:
         base = {
             "members": tuple(member.fitted for member in members),
             "weights": weights,
+            "new_weights": np.array([m.new_weight for m in members]) / sum(m.new_weight for m in members),
             "likelihood": likelihood,
             "wide": self.labelled.wide,
             "n_tasks": self.data.n_tasks,
@@ -294,7 +306,7 @@ class KinPlan:
                 np.array([part[:, 0] for part in parts])
                 for parts in zip(*((member.mean, member.variance) for member in members), strict=True)
             )
-            mean, deviation = count_moments(f, variance, weights)
+            mean, deviation = count_moments(f, variance, weights[:, None])
             known, y = ~np.isnan(mean), self.rows.z[:, 0]
             given = (y[known], mean[known], deviation[known])
             residuals = (given[0] - given[1]) / given[2]

@@ -93,6 +93,7 @@ class KinFunctions:
     Attributes
     ----------
     members, weights : fitted structures and their weights.
+    new_weights : their weights for groups of the first grouping that were not in training.
     likelihood : the likelihood of the targets.
     wide : whether tasks are outputs on the same rows.
     n_tasks : T.
@@ -108,6 +109,7 @@ class KinFunctions:
 
     members: tuple[FittedStructure, ...]
     weights: np.ndarray
+    new_weights: np.ndarray
     likelihood: Likelihood
     wide: bool
     n_tasks: int
@@ -145,6 +147,13 @@ class KinFunctions:
         # On wide data, tasks are outputs and all rows belong to one group.
         return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
+    def weights_of(self, codes: np.ndarray | None) -> np.ndarray:
+        """Return the weights (M, q) of the members for rows of these tasks, or (M, 1) for rows of all tasks."""
+        if codes is None:
+            return self.weights[:, None]
+        is_new = (codes < 0) | (codes >= self.n_tasks)
+        return np.where(is_new, self.new_weights[:, None], self.weights[:, None])
+
     def moments(self, queries: Queries, offset: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of targets (q,), or (q, T) without codes, in their original units.
 
@@ -159,7 +168,7 @@ class KinFunctions:
         assert self.units is not None
         f, variance = self.latent(queries.X, self.groups_of(queries))
         f = f[:, :, 0] + self.units.new_location + (0.0 if offset is None else offset)
-        return count_moments(f, variance[:, :, 0], self.weights)
+        return count_moments(f, variance[:, :, 0], self.weights_of(queries.codes))
 
     def ends(self, mean: np.ndarray, deviation: np.ndarray, coverage: float) -> np.ndarray:
         """Return intervals (..., 2) of targets with these means and deviations; for counts, of integers."""
@@ -177,7 +186,8 @@ class KinFunctions:
             queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
-        mean, variance = average(list(zip(means, variances + noise, strict=True)), self.weights.tolist())
+        weights = self.weights_of(codes)[:, :, None]
+        mean, variance = average(list(zip(means, variances + noise, strict=True)), list(weights))
         if self.wide:
             location, spread = self.units.location, self.units.spread
             if codes is not None:
@@ -203,7 +213,7 @@ class KinFunctions:
             return found.reshape(len(queries.X), self.n_tasks, -1)
         inner = queries._replace(codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
         latent = self.latent(queries.X, self.groups_of(inner))
-        p = self.link(np.tensordot(self.weights, self.likelihood.mean(*latent), axes=1))
+        p = self.link((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0))
         if queries.codes is not None:
             p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
             return spread_probabilities(self.classes, p, queries.codes)
@@ -268,10 +278,10 @@ def held_out_normal(members: Sequence[Member], weights: np.ndarray) -> tuple[np.
 
 
 def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q) with these weights."""
+    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q), weights (M, q)."""
     rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
-    mean = weights @ rate
-    return mean, np.sqrt(mean + np.maximum(weights @ (rate**2 * np.exp(variance)) - mean**2, 0.0))
+    mean = (weights * rate).sum(0)
+    return mean, np.sqrt(mean + np.maximum((weights * rate**2 * np.exp(variance)).sum(0) - mean**2, 0.0))
 
 
 def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:

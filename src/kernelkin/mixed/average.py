@@ -36,7 +36,7 @@ class Member:
     mean, variance : (N, r) of the function (with offsets added) at each row, from the fit that held it out.
     noise : (N,) the variance of the noise in that fit.
     loss : (N,) the loss of each row; NaN where no fold has held it out.
-    weight : the weight in the average.
+    weight, new_weight : the weights in the average for known groups, and for groups never seen.
     error, standard_error : the mean loss of held-out rows, and its standard error.
     seconds : the run time of the fits.
     of_fold : the parameters of the fit without the first fold.
@@ -49,6 +49,7 @@ class Member:
     noise: np.ndarray
     loss: np.ndarray
     weight: float = 0.0
+    new_weight: float = 0.0
     error: float = np.nan
     standard_error: float = np.nan
     seconds: float = 0.0
@@ -241,12 +242,30 @@ class Search:
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
         for member in self.members:
             member.error, member.standard_error = self._mean(np.where(unknown, np.nan, member.loss))
-        errors = np.array([member.error for member in self.members])
-        scale = self.likelihood.weight_scale * max(self.members[errors.argmin()].standard_error, 1e-12)
-        weights = np.exp((errors.min() - errors) / scale)
-        for member, weight in zip(self.members, weights / weights.sum(), strict=True):
-            member.weight = float(weight)
+        weights = self._soft_weights([(member.error, member.standard_error) for member in self.members])
+        for member, weight in zip(self.members, weights.tolist(), strict=True):
+            member.weight = member.new_weight = weight
         self.members.sort(key=lambda member: -member.weight)
+
+    def _soft_weights(self, found: Sequence[tuple[float, float]]) -> np.ndarray:
+        """Return weights (M,) from errors and their standard errors."""
+        errors, uncertain = np.array(found).T
+        scale = self.likelihood.weight_scale * max(uncertain[errors.argmin()], 1e-12)
+        weights = np.exp((errors.min() - errors) / scale)
+        return weights / weights.sum()
+
+    def weigh_by_groups(self, folds: np.ndarray) -> None:
+        """Set the weights for groups never seen, from folds (N,) of whole groups, at the parameters of all rows."""
+        found = []
+        for member in self.members:
+            loss = np.full(self.data.n_rows, np.nan)
+            for fold in range(int(folds.max()) + 1):
+                held = folds == fold
+                mean, variance, _ = self._without(member, held, member.fitted.model.x_, 0, self.n_features)
+                loss[held] = self._loss(held, mean, variance)
+            found.append(self._mean(loss))
+        for member, weight in zip(self.members, self._soft_weights(found).tolist(), strict=True):
+            member.new_weight = weight
 
 
 def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -42,13 +42,12 @@ def model_content(
         "tasks": tasks,
         "rows": _task_rows(saved),
         "evaluations": evaluations,
-        "evaluation": _in_order(evaluations[0], tasks) if evaluations else None,
+        "evaluation": evaluations[0] if evaluations else None,
         "comparisons": _comparisons(saved),
         "drivers": drivers_content(saved),
         "groups": groups_content(saved),
         "kernels": _kernels(model),
         "relation": _relation(saved),
-        "parts": _parts(model),
         "variance": _variance(saved),
         "fit": _fit(model),
         "load": {"file": file, "table": saved.schema is not None},
@@ -94,23 +93,6 @@ def _task_rows(saved: SavedModel) -> list[int | None] | None:
         return None
     counts = {str(task): count for task, count in saved.about["task_rows"]}
     return [counts.get(str(task)) for task in saved.model.tasks_.tolist()]
-
-
-def _in_order(evaluation: dict[str, Any], tasks: list[str]) -> dict[str, Any]:
-    """Return the evaluation with tasks in the order of the model; tasks that were not tested have no score."""
-    if evaluation["tasks"] == tasks:
-        return evaluation
-    place = {task: t for t, task in enumerate(evaluation["tasks"])}
-    where = [place.get(task) for task in tasks]
-    found = dict(evaluation, tasks=tasks)
-    for name, values in evaluation.items():
-        if name.startswith("task_") or name == "test_rows":
-            found[name] = [None if t is None else values[t] for t in where]
-    back = {t: i for i, t in enumerate(where) if t is not None}
-    kept = [i for i, t in enumerate(evaluation["sample"]["task"]) if t in back]
-    found["sample"] = {name: [values[i] for i in kept] for name, values in evaluation["sample"].items()}
-    found["sample"]["task"] = [back[t] for t in found["sample"]["task"]]
-    return found
 
 
 def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
@@ -222,15 +204,6 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
         "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,
         "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
     }
-
-
-def _parts(model: Any) -> dict[str, Any] | None:
-    """Return the share of the common parts and of the own part in each task."""
-    couplings, shares = getattr(model, "couplings_", ()), getattr(model, "part_shares_", None)
-    if not couplings or shares is None:
-        return None
-    names = [*(str(coupling.name) for coupling in couplings), "own"]
-    return {"names": names, "shares": table(np.roll(shares, -1, axis=1))}
 
 
 def _fit(model: Any) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
 # Curves of groups: numbers of groups and columns, and of rows that they are averaged over.
-CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 40, 6, 8
+CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
 # The grid of predictions: numbers of columns, of groups and of values of a column, and of predictions in all.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 

@@ -175,7 +175,12 @@ function effectPanel(model, effect, width, domain, c) {
       grid: false,
       labelLimit: 0,
       ...(line
-        ? { tickCount: Math.max(2, Math.floor(width / 80)), labelOverlap: true, labelAngle: 0, labelFlush: true }
+        ? {
+          tickCount: Math.max(3, Math.floor(width / 70)),
+          labelOverlap: true,
+          labelAngle: 0,
+          ...(effect.kind === "date" ? { format: "%b %Y" } : {}),
+        }
         : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
     },
     ...(effect.kind === "number" ? { scale: { zero: false, nice: false } } : {}),

@@ -7,7 +7,7 @@ function tasksSection(models) {
 
 /* What is known of each task, as records. */
 function taskRecords(model) {
-  const E = model.evaluation, K = model.kernels, P = model.parts, groups = model.relation && model.relation.groups;
+  const E = model.evaluation, K = model.kernels, groups = model.relation && model.relation.groups;
   const C = model.comparisons[0], gains = C && bestOther(C).task_gain, place = C && new Map(C.tasks.map((task, t) => [task, t]));
   const many = K && K.shares.length > 1;
   return model.tasks.map((task, t) => {
@@ -22,7 +22,6 @@ function taskRecords(model) {
       level: model.groups ? model.groups.level[t] : null,
       gain: gains ? gains[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
-      shared: P ? 1 - P.shares[t].at(-1) : null,
       group: groups && groups[t] !== null ? groups[t] + 1 : null,
     };
   });
@@ -43,7 +42,6 @@ function taskColumns(model, records) {
   }
   add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
   if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
-  add("shared", { title: "shared part", show: (value) => percent(value) });
   add("group", { title: "alike" });
   add("kernel", { title: "largest kernel", left: true });
   return columns;

@@ -149,12 +149,12 @@ def test_the_common_fit_is_ridge_regression_with_offsets():
 def test_the_null_follows_from_the_data_and_its_reason_is_given():
     rng = np.random.default_rng(1)
     X, y, tasks = null_problem("one function", 1)
-    assert find(X, y, tasks).reason == "the tasks have like inputs, levels and noise"
-    assert find(X, y + 3.0 * tasks, tasks).reason == "the tasks differ in their levels"
-    assert find(X + 2.0 * tasks[:, np.newaxis], y, tasks).reason == "the tasks differ in their inputs"
+    assert find(X, y, tasks).reason == "the groups have like inputs, levels and noise"
+    assert find(X, y + 3.0 * tasks, tasks).reason == "the groups differ in their levels"
+    assert find(X + 2.0 * tasks[:, np.newaxis], y, tasks).reason == "the groups differ in their inputs"
     Y = np.column_stack([X[:, 0], X[:, 1]]) + 0.1 * rng.normal(size=(len(X), 2))
     wide = task_relations(MKMTRLRegressor().fit(X, Y), X, Y, random_state=0)
-    assert wide.reason == "the tasks are columns of targets on the same rows" and wide.structured
+    assert wide.reason == "the groups are columns of targets on the same rows" and wide.structured
 
 
 def test_correlated_errors_of_tasks_on_the_same_rows_are_no_structure():
@@ -181,7 +181,7 @@ def test_groups_that_are_alike_are_one_whatever_the_test_says():
     y = np.repeat([0.5, 1.0, 2.0], 200) * np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=600)
     relations = find(X, y, tasks)
     assert relations.structured and relations.n_groups == 1 and relations.likeness.min() > 0.99
-    assert "no groups can be told apart" in str(relations)
+    assert "no clusters of them can be told apart" in str(relations)
     # One pair that has a function of its own stays apart, and the tree has the others next to each other.
     y[:200] = np.sin(2 * X[:200, 1]) + 0.1 * rng.normal(size=200)
     relations = find(X, y, tasks)
@@ -196,7 +196,7 @@ def test_tasks_with_one_row_are_in_no_group():
     model = KinRegressor(cv=2, random_state=0).fit(X, y, tasks=tasks)
     relations = task_relations(model, X, y, tasks, n_permutations=99, random_state=0)
     assert relations.tasks.tolist() == list(range(6)) and relations.groups.tolist() == groups.tolist()
-    assert relations.left_out.tolist() == [7, 8] and "Tasks with one row are in no group: 7, 8." in str(relations)
+    assert relations.left_out.tolist() == [7, 8] and "Groups with one row are in no cluster: 7, 8." in str(relations)
 
 
 def test_classes_are_compared_too():

@@ -75,29 +75,29 @@ class TaskRelations:
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)
         one = "share one function up to an offset"
         if not self.structured:
-            return f"No structure found ({p}): nothing speaks against {T} tasks that {one}."
+            return f"No structure found ({p}): nothing speaks against {T} groups that {one}."
         if self.n_groups == 1:
-            return f"Structure found ({p}): the tasks do not all {one}, but no groups can be told apart."
+            return f"Structure found ({p}): the groups do not all {one}, but no clusters of them can be told apart."
         if self.n_groups == T:
-            return f"Structure found ({p}): the tasks do not {one}, and no two of them pass as one."
-        return f"Structure found ({p}): the tasks do not all {one}. {self.n_groups} groups can be told apart."
+            return f"Structure found ({p}): the groups do not {one}, and no two of them pass as one."
+        return f"Structure found ({p}): the groups do not all {one}. {self.n_groups} clusters can be told apart."
 
     def __str__(self) -> str:
         found, level = [self.headline()], f"{1 - self.alpha:.0%}"
         if self.n_groups == 1:
             (low, high), value = self.intervals[0, -1], self.likeness[0, -1]
-            known = f"Likeness of any two tasks: {value:.2f} ({level} interval {low:.2f} to {high:.2f})."
-            unknown = "The likeness of the tasks is not determined by these rows."
+            known = f"Likeness of any two groups: {value:.2f} ({level} interval {low:.2f} to {high:.2f})."
+            unknown = "The likeness of the groups is not determined by these rows."
             found.append(unknown if low <= -1 and high >= 1 else known)
         else:
             if self.n_groups < len(self.tasks):
                 named = "; ".join(f"({g + 1}) {listing(part, 6)}" for g, part in enumerate(self.members()[:10]))
-                found.append(f"Groups: {named}{'; ...' if self.n_groups > 10 else ''}.")
+                found.append(f"Clusters: {named}{'; ...' if self.n_groups > 10 else ''}.")
             between = self.likeness[self.groups[:, None] != self.groups]
-            found.append(f"Likeness between groups: {between.min():.2f} to {between.max():.2f}.")
+            found.append(f"Likeness between clusters: {between.min():.2f} to {between.max():.2f}.")
         if len(self.left_out):
-            found.append(f"Tasks with one row are in no group: {listing(self.left_out, 6)}.")
-        how = "rows dealt to tasks at random" if self.null == "permutation" else "targets simulated without structure"
+            found.append(f"Groups with one row are in no cluster: {listing(self.left_out, 6)}.")
+        how = "rows dealt to groups at random" if self.null == "permutation" else "targets simulated without structure"
         return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
 
     def to_dict(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
     draws targets from the common function, the levels, and residuals with random signs.
     """
     if data.wide:
-        return "simulation", "the tasks are columns of targets on the same rows"
+        return "simulation", "the groups are columns of targets on the same rows"
     residuals, inputs = CommonFit(data, offsets=False).residuals, data.features[:, :COMPARED]
     differ = []
     if min(_anova(inputs, data), _anova(np.abs(inputs - data.means(inputs)), data)) < ALIKE_LEVEL / 2:
@@ -45,8 +45,8 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
     if _anova(np.abs(residuals - data.means(residuals)), data) < ALIKE_LEVEL:
         differ.append("noise")
     if not differ:
-        return "permutation", "the tasks have like inputs, levels and noise"
-    return "simulation", f"the tasks differ in their {' and '.join(differ)}"
+        return "permutation", "the groups have like inputs, levels and noise"
+    return "simulation", f"the groups differ in their {' and '.join(differ)}"
 
 
 def _anova(values: np.ndarray, data: PooledRows) -> float:

@@ -94,3 +94,16 @@ def test_warm_start_from_another_cost():
         start = SVM().solve(gram, other, tol=1e-6).a
         warm, cold = SVM().solve(gram, machine, start, 1e-8), SVM().solve(gram, machine, None, 1e-8)
         np.testing.assert_allclose(warm.dual, cold.dual, rtol=2e-8)
+
+
+def test_the_primal_is_an_upper_bound_where_rounding_hides_part_of_the_loss():
+    """Entries of 1e10 that cancel: values are off by 1e-6, and the primal must allow for it (in extended precision)."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X = 1e5 * (1.0 + 1e-3 * rng.normal(size=(60, 3)))
+        machine = Machine(rng.choice([-1.0, 1.0], size=(60, 1)), np.ones((60, 1)), np.zeros(60, dtype=np.intp), 1)
+        gram = X @ X.T
+        solution = SVM().solve((gram + gram.T) / 2, machine)
+        G, a = ((gram + gram.T) / 2).astype(np.longdouble), solution.a.astype(np.longdouble)
+        loss = np.maximum(0, 1 - machine.y * (G @ a + solution.intercept.astype(np.longdouble))).sum()
+        assert solution.primal >= 0.5 * (a * (G @ a)).sum() + loss

@@ -164,7 +164,7 @@ def find_solver(solver: Solver | str | None, problem: AnyProblem) -> Solver:
 class Iterate:
     """What a callback receives after each evaluation.
 
-    Attributes
+    Parameters
     ----------
     iteration : int
         From 1 on.

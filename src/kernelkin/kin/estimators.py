@@ -85,7 +85,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "unknown_tasks": Parameter(
         '{"common", "error"}',
         'How to treat tasks that were not in training: "common" predicts them by the part common to all tasks, with '
-        'intervals that are wider by the variation between tasks; "error" raises an error.',
+        "intervals that are wider by the variation between tasks. Structures are then averaged with weights from folds "
+        'of whole tasks (with five tasks or more, and up to 5,000 rows). "error" raises an error.',
         [StrOptions({"common", "error"})],
         "common",
     ),

@@ -236,7 +236,7 @@ class KinPlan:
             if self._weighs_new_groups() and time.monotonic() < deadline:
                 search.weigh_by_groups(row_folds(self.labelled, self.data, "groups", False, self.fit.random_state))
         members = [member for member in tried if max(member.weight, member.new_weight) >= LEAST_WEIGHT]
-        weights = np.array([member.weight for member in members])
+        weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
         weights /= weights.sum()
         warnings: tuple[tuple[str, type[Warning]], ...] = ()
         if not search.is_complete:
@@ -249,6 +249,7 @@ class KinPlan:
             "members_": tuple(
                 {"name": m.structure.name, "weight": float(w), "error": m.error}
                 for m, w in zip(members, weights, strict=True)
+                if w
             ),
             "search_results_": _table(tried, members, weights),
             "best_structure_": members[0].structure.name,

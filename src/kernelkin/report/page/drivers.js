@@ -87,7 +87,12 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
           {
             mark: { type: "bar", cornerRadius: 2, height: 13 },
             encoding: {
-              x: { field: value, type: "quantitative", title: title_x, axis: { format, tickCount: 5, labelOverlap: true } },
+              x: {
+                field: value,
+                type: "quantitative",
+                title: title_x,
+                axis: { format, tickCount: 5, labelOverlap: true },
+              },
               tooltip: Object.keys(records[0]).map((name) =>
                 name === field ? { field: name } : { field: name, format: format === ".0%" ? ".1%" : format }
               ),
@@ -211,7 +216,12 @@ function effectPanel(model, effect, width, domain, c) {
       {
         data: { values: thin },
         mark: { type: line ? "line" : "tick", color: c.soft, opacity: .45, strokeWidth: 1, thickness: 1, aria: false },
-        encoding: { x, y: y("own"), detail: { field: "group" }, tooltip: [{ field: "group" }, { field: "own", format: ".4~g" }] },
+        encoding: {
+          x,
+          y: y("own"),
+          detail: { field: "group" },
+          tooltip: [{ field: "group" }, { field: "own", format: ".4~g" }],
+        },
       },
       ...(line ? [{ mark: { type: "line", strokeWidth: 3 }, encoding: { x, y: y("mean") } }] : []),
       { mark: { type: "point", size: line ? 16 : 55, opacity: 1 }, encoding: { x, y: y("mean"), tooltip } },

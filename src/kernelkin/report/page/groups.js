@@ -49,7 +49,11 @@ function variancePicture(model) {
 const shades = (records, c) => {
   const levels = [c.accent, c.good], others = { a: c.second, e: c.bad };
   return records.map(({ part }, k) =>
-    part === "noise" ? c.line : part.startsWith("levels of") ? levels[k % 2] : others[part.includes("alike") ? "a" : "e"]
+    part === "noise"
+      ? c.line
+      : part.startsWith("levels of")
+      ? levels[k % 2]
+      : others[part.includes("alike") ? "a" : "e"]
   );
 };
 
@@ -80,7 +84,11 @@ function levelsPicture(model) {
     label: `Levels of ${records.length} groups, from ${records[0].group} to ${records.at(-1).group}`,
     records: () => records,
     spec: (width, c) => {
-      const values = shown().map((record) => ({ ...record, raw: record["without pooling"], name: wrap(record.group, width * .3) })),
+      const values = shown().map((record) => ({
+          ...record,
+          raw: record["without pooling"],
+          name: wrap(record.group, width * .3),
+        })),
         names = values.map((record) => record.name);
       const x = (field, more = {}) => ({ field, type: "quantitative", ...more });
       const tooltip = [{ field: "group" }, ...["rows", "level", "low", "high", "raw"].map((field) => ({
@@ -100,10 +108,19 @@ function levelsPicture(model) {
           },
           {
             mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
-            encoding: { x: x("raw", { title: `level (${G.unit})`, scale: { zero: false }, axis: { tickCount: 5 } }), x2: { field: "level" } },
+            encoding: {
+              x: x("raw", { title: `level (${G.unit})`, scale: { zero: false }, axis: { tickCount: 5 } }),
+              x2: { field: "level" },
+            },
           },
-          { mark: { type: "rule", color: c.accent, strokeWidth: 2, aria: false }, encoding: { x: x("low"), x2: { field: "high" } } },
-          { mark: { type: "point", filled: false, size: 38, color: c.second, strokeWidth: 1.6, aria: false }, encoding: { x: x("raw") } },
+          {
+            mark: { type: "rule", color: c.accent, strokeWidth: 2, aria: false },
+            encoding: { x: x("low"), x2: { field: "high" } },
+          },
+          {
+            mark: { type: "point", filled: false, size: 38, color: c.second, strokeWidth: 1.6, aria: false },
+            encoding: { x: x("raw") },
+          },
           { mark: { type: "point", filled: true, size: 52, opacity: 1 }, encoding: { x: x("level"), tooltip } },
         ],
       };

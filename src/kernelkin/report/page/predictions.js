@@ -146,7 +146,12 @@ function regressionPictures(model) {
         data: { values: records },
         mark: { type: "bar", cornerRadius: 2 },
         encoding: {
-          x: { field: "error", bin: { maxbins: 30 }, title: "actual − predicted", axis: { tickCount: 6, labelOverlap: true } },
+          x: {
+            field: "error",
+            bin: { maxbins: 30 },
+            title: "actual − predicted",
+            axis: { tickCount: 6, labelOverlap: true },
+          },
           y: { aggregate: "count", title: "rows", axis: { tickMinStep: 1 } },
           tooltip: [{ field: "error", bin: { maxbins: 30 }, title: "residual" }, { aggregate: "count", title: "rows" }],
         },
@@ -188,9 +193,20 @@ function confusionPicture(E) {
           type: "nominal",
           scale: { domain: E.classes },
           title: "predicted class",
-          axis: { orient: "top", labelAngle: few && width / E.classes.length > 90 ? 0 : -90, labelLimit: 0, domain: false },
+          axis: {
+            orient: "top",
+            labelAngle: few && width / E.classes.length > 90 ? 0 : -90,
+            labelLimit: 0,
+            domain: false,
+          },
         },
-        y: { field: "actual", type: "nominal", scale: { domain: E.classes }, title: "actual class", axis: { domain: false, labelLimit: 0 } },
+        y: {
+          field: "actual",
+          type: "nominal",
+          scale: { domain: E.classes },
+          title: "actual class",
+          axis: { domain: false, labelLimit: 0 },
+        },
       },
       layer: [
         {

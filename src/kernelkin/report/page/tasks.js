@@ -1,4 +1,4 @@
-/* Group by group: small pictures and a table. Only the groups of one page are in the document, however many there are. */
+/* Group by group: small pictures and a table. Only the groups of one page are in the document. */
 const MULTIPLES = 12;
 
 function tasksSection(models) {
@@ -8,7 +8,9 @@ function tasksSection(models) {
 /* What is known of each task, as records. */
 function taskRecords(model) {
   const E = model.evaluation, K = model.kernels, groups = model.relation && model.relation.groups;
-  const C = model.comparisons[0], gains = C && bestOther(C).task_gain, place = C && new Map(C.tasks.map((task, t) => [task, t]));
+  const C = model.comparisons[0],
+    gains = C && bestOther(C).task_gain,
+    place = C && new Map(C.tasks.map((task, t) => [task, t]));
   const many = K && K.shares.length > 1;
   return model.tasks.map((task, t) => {
     const top = many ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
@@ -38,7 +40,8 @@ function taskColumns(model, records) {
   add("tested", { title: "test rows" });
   if (E) {
     add("score", { title: E.score, show: E.score === "RMSE" ? (value) => text(value) : score });
-    add("error", { title: E.kind === "regression" ? "mean absolute error" : "probability of other classes", show: (value) => text(value) });
+    const title = E.kind === "regression" ? "mean absolute error" : "probability of other classes";
+    add("error", { title, show: (value) => text(value) });
   }
   add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
   if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
@@ -93,7 +96,8 @@ function taskPanel(model) {
   }, "›");
   const pager = make("span", { class: "pager" }, back, next);
   const table = dataTable({ caption: "All groups", file: "groups", columns: taskColumns(model, records), rows: records });
-  const shown = () => state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
+  const shown = () =>
+    state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
   const multiples = E ? multiplesPicture(model, shown) : null;
   const kernels = model.kernels && model.kernels.shares.length > 1 ? kernelPicture(model, shown) : null;
   const drawn = figures.slice(-((multiples ? 1 : 0) + (kernels ? 1 : 0)) || figures.length);

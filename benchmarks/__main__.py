@@ -52,6 +52,7 @@ REPORTS = (
     "effects",
     "counts",
     "kin_times",
+    "growth",
 )
 
 

@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "caltech": "caltech",
     "tox21": "tox21",
     "toxcast": "toxcast",
+    "sigrist": "sigrist",
 }
 
 

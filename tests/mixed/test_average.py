@@ -150,3 +150,25 @@ def test_shares_of_variance_are_expected_variances_of_drawn_functions(exact_rows
     assert np.isclose(sum(shares.values()), 1.0)
     for name, value in raw.items():
         np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)
+
+
+def test_with_very_many_rows_parameters_come_from_some_groups_and_predictions_from_all(monkeypatch):
+    monkeypatch.setattr(average, "REFIT_ROWS", 50)
+    monkeypatch.setattr(average, "MOST_ROWS", 100)
+    monkeypatch.setattr(average, "SUBSET_ROWS", 60)
+    monkeypatch.setattr(structures, "EXACT_ROWS", 50)
+    data, folds = make_data(T=30)
+    search = Search(data, folds, structures=[SMOOTH], n_features=20)
+    (member,) = search.run()
+    assert member.fitted.model.parts[0].layout.n_rows == 180
+    np.testing.assert_array_equal(member.of_fold, member.fitted.model.x_)
+    assert member.error < 0.4
+    full, half = search.half_features
+    assert full < 1.1 * half
+
+
+def test_some_groups_are_whole():
+    codes = np.repeat(np.arange(10), 7)
+    rows = average.some_groups(codes, 20)
+    assert len(rows) == 21
+    assert len(np.unique(codes[rows])) == 3

@@ -1,11 +1,14 @@
 """The same numbers on threads, on a device of torch, and in shards that travel."""
 
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
 
-from kernelkin.engines import Threads
+from engines.dask_cluster import two_processes
+from kernelkin.engines import Dask, Threads
 from kernelkin.mixed import Layout, covariance, rows
 from kernelkin.mixed.covariance import HERE, Place
 from mixed.problems import BY_FEATURES, LIKELIHOODS, SIZES, make_model, make_rows, terms_of
@@ -84,6 +87,33 @@ def test_a_device_gives_the_numbers_of_main_memory(likelihood, dense, monkeypatc
     assert_same(found, expected)
     model.bring_here()
     assert_same(results(model, dense), found)
+
+
+def test_a_fit_on_a_cluster_survives_the_death_of_a_worker(monkeypatch):
+    """The same parameters and predictions as on threads; a worker dies between two evaluations."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(covariance, "MAX_ROWS", 8)
+    terms = terms_of(ROWS, landmarks=ROWS.X[:6])
+    chosen = [terms[name] for name in ("mean", "level", "level of another grouping", "common and own smooth")]
+    expected = make_model(ROWS, chosen, dense=False)
+    expected.fit(expected.parts, evaluations=6)
+    with two_processes() as client:
+        model = make_model(ROWS, chosen, dense=False)
+        model.parts[0].layout = Layout.blocks(ROWS.X, ROWS.groups, Place(Dask(client)))
+        counted, objective = [], model.objective
+
+        def deadly(x):
+            counted.append(x)
+            if len(counted) == 3:
+                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            return objective(x)
+
+        model.objective = deadly
+        model.fit(model.parts, evaluations=6)
+        model.bring_here()
+    assert len(counted) > 3
+    np.testing.assert_allclose(model.x_, expected.x_, atol=1e-6)
+    np.testing.assert_allclose(model.predict(QUERIES, GROUPS)[0], expected.predict(QUERIES, GROUPS)[0], atol=1e-6)
 
 
 def test_batches_have_few_rows_and_pairs(monkeypatch):

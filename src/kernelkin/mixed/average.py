@@ -13,13 +13,25 @@ from ..engines.jobs import Jobs
 from ..engines.threads import Threads, count_workers
 from .covariance import Place
 from .likelihoods import Gaussian, Likelihood
-from .structures import MORE_ROWS, STRUCTURES, FittedStructure, MixedData, Structure, landmark_count
+from .structures import (
+    MORE_ROWS,
+    MOST_ROWS,
+    STRUCTURES,
+    FittedStructure,
+    MixedData,
+    Structure,
+    count_features,
+    landmark_count,
+)
 
 # Up to this many rows, folds are refitted from scratch; with more, they start at the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
 # Those of fits with more than `MORE_ROWS` rows.
 FEWER_EVALUATIONS, FEWER_WARM = 30, 5
+# With more than `MOST_ROWS` rows, parameters are learned on whole groups with this many rows in all; then a few
+# evaluations follow on all rows, and folds keep the parameters.
+SUBSET_ROWS, LAST_EVALUATIONS = 50_000, 2
 # A structure is dropped after the first fold if it is behind the best by this many standard errors.
 HOPELESS = 4.0
 # With fewer rows, fits are too short for threads.
@@ -134,15 +146,24 @@ class Search:
     def _fit(self, structure: Structure) -> Member:
         """Fit a structure to all rows."""
         began, count = time.monotonic(), FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
-        fitted = FittedStructure(
-            structure,
-            self.data,
-            self.likelihood,
-            evaluations=count,
-            deadline=self.limit,
-            n_features=self.n_features,
-            place=self.here,
-        )
+        start, steps = None, [(self.data, count)]
+        if self.data.n_rows > MOST_ROWS:
+            steps = [
+                (self.data.take(some_groups(self.data.groups[0], SUBSET_ROWS)), count),
+                (self.data, LAST_EVALUATIONS),
+            ]
+        for data, count in steps:
+            fitted = FittedStructure(
+                structure,
+                data,
+                self.likelihood,
+                evaluations=count,
+                start=start,
+                deadline=self.limit,
+                n_features=count_features(self.data.n_rows) if self.n_features is None else self.n_features,
+                place=self.here,
+            )
+            start = fitted.model.x_
         self.jobs.is_complete &= time.monotonic() <= self.limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
         self.jobs.step(structure.name)
@@ -174,6 +195,7 @@ class Search:
         began, held = time.monotonic(), self.folds == fold
         warm = self.data.n_rows > REFIT_ROWS
         few = FEWER_WARM if self.data.n_rows > MORE_ROWS else WARM_EVALUATIONS
+        few = 0 if self.data.n_rows > MOST_ROWS else few
         start, count = (member.fitted.model.x_, few) if warm else (None, FOLD_EVALUATIONS)
         member.mean[held], member.variance[held], fitted = self._without(member, held, start, count, self.n_features)
         member.noise[held] = fitted.model.noise_
@@ -207,7 +229,9 @@ class Search:
             return None
         held = self.folds == 0
         self._share_threads(1)
-        mean, variance, _ = self._without(first, held, first.of_fold, 0, count // 2)
+        mean, variance, fitted = self._without(first, held, first.of_fold, 0, count // 2)
+        if not landmark_count(fitted):
+            return None
         half = np.full(len(held), np.nan)
         half[held] = self._loss(held, mean, variance)
         return self._mean(np.where(held, first.loss, np.nan))[0], self._mean(half)[0]
@@ -266,6 +290,14 @@ class Search:
             found.append(self._mean(loss))
         for member, weight in zip(self.members, self._soft_weights(found).tolist(), strict=True):
             member.new_weight = weight
+
+
+def some_groups(codes: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
+    """Return the rows of groups (N,) drawn at random, with about `n_rows` rows in all."""
+    count = np.bincount(codes)
+    order = np.random.RandomState(seed).permutation(len(count))
+    chosen = order[: 1 + int(np.searchsorted(np.cumsum(count[order]), n_rows))]
+    return np.flatnonzero(np.isin(codes, chosen))
 
 
 def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

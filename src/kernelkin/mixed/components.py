@@ -15,7 +15,7 @@ from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# With more batches of rows than this, about so many are used.
+# With more batches than this, a subset of at most this many is used.
 BATCHES = 24
 
 
@@ -36,7 +36,7 @@ def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, 
 def _of_structure(member: FittedStructure, likelihood: Any) -> dict[str, float]:
     """Return the variance of each term and of the noise."""
     model, found = member.model, {}
-    # With tasks as columns, the rows of one task suffice for both own and common terms.
+    # If tasks are columns, the rows of one task are enough for both own and common terms.
     layout = model.parts[0].layout
     for term in model.terms:
         for name, p in _parts(term, model.p_[term.name]):
@@ -46,7 +46,7 @@ def _of_structure(member: FittedStructure, likelihood: Any) -> dict[str, float]:
 
 
 def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np.ndarray]]]:
-    """Return name and parameters of the common and own parts of a term, with the variance of the other part zero."""
+    """Return names and parameters of the common and own part of a term; the variance of the other part is zero."""
     if isinstance(term, Smooth | Given):
         return [
             (
@@ -60,7 +60,7 @@ def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np
 
 
 def _sample(layout: Layout) -> list[tuple[Pairs, np.ndarray]]:
-    """Return some batches, of all sizes of blocks, with the masks (b, n) of their rows."""
+    """Return evenly spaced batches, which have blocks of all sizes, with the masks (b, n) of their rows."""
     pairs = layout.pairs[:: -(-len(layout.pairs) // BATCHES)]
     return [(part, np.ones(part.A.X.shape[:2], bool) if part.A.mask is None else part.A.mask) for part in pairs]
 
@@ -78,7 +78,7 @@ def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
 
 
 def missed_variance(member: FittedStructure, likelihood: Any) -> float:
-    """Return the share of the variance of the targets in functions that the features cannot represent."""
+    """Return the share of the prior variance of the targets that the features cannot represent."""
     model = member.model
     whole = sum(_of_structure(member, likelihood).values())
     missed, n = 0.0, 0
@@ -103,7 +103,8 @@ def _feature_sums(term: Term, p: dict[str, np.ndarray], rows: Rows) -> np.ndarra
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Return the share of each column in the explained variance, in descending order.
 
-    Linear and additive terms are divided by the variances of columns, smooth terms by their rate of change along each.
+    The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
+    in proportion to the inverse squared length scales.
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):

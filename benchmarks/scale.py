@@ -1,11 +1,9 @@
-"""Scale on one machine: tasks solved together, rows of combined Gram matrices on demand, shared parts in factors.
+"""Scale on one machine: tasks solved together, rows of combined Gram matrices on demand.
 
 - wide: 500 targets on 2,000 rows, 8 kernels, ridge, to relative gap 1e-3; the contender factorises a matrix for each
   task, which is what fits of this size did before;
 - drugs: 124 drugs x 124 cell lines, a tenth of the labels held out, coupled by a common part, then also by ten kernels
   between drugs; needs `drug_response.npz` in the data folder;
-- coupled: tasks with rows of their own and a common part, 4 kernels. 40 tasks of 100 rows against the exact fit, then
-  500 tasks of 200 rows;
 - classes: 102 one-vs-rest tasks on 3,060 rows, 38 kernels in single precision, SVM; the contender combines a Gram
   matrix for each task, which is what fits did before. Only the solver is timed.
 """
@@ -21,14 +19,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.paper.grams import stack
 from kernelkin.paper.problems import panel
 
 from .harness import OURS, Contender, Goal, Report, Row, figure, race, ratio, threads
 
 FACTORISED = "a factorisation for each task"
-EXACT = "exact shared part"
 COMBINED = "a combined matrix for each task"
 
 
@@ -106,44 +103,6 @@ def drugs(repetitions: int) -> list[Row]:
     return rows
 
 
-def coupled_problem(n_tasks: int, n: int, n_held: int, seed: int = 0):
-    """A common nonlinear function of five columns, a smaller one for each task, and noise.
-
-    Returns X, y, the task of each row, and which rows are held out.
-    """
-    rng = np.random.default_rng(seed)
-    tasks, d = np.repeat(np.arange(n_tasks), n + n_held), 5
-    X = rng.normal(size=(len(tasks), d))
-    common = np.sin(0.7 * X @ rng.normal(size=(d, 8)) + rng.uniform(0, 6, 8)) @ rng.normal(size=8) / 2
-    own = 0.5 * np.einsum("ij,ij->i", np.tanh(X), rng.normal(size=(n_tasks, d))[tasks])
-    y = common + own + 0.5 * rng.normal(size=len(X)) + rng.normal(size=n_tasks)[tasks]
-    return X, y, tasks, np.arange(len(X)) % (n + n_held) >= n
-
-
-def coupled(n_tasks: int, n: int, ranks: dict[str, int | None]) -> list[Row]:
-    """One fit for each rank of the shared part, to relative gap 1e-3."""
-    X, y, tasks, held = coupled_problem(n_tasks, n, 10)
-    kept = ~held
-
-    def judge(m: MKMTRLRegressor) -> dict[str, float]:
-        error = m.predict(X[held], tasks=tasks[held]) - y[held]
-        return {
-            "objective": m.objective_,
-            "gap": m.duality_gap_ / m.objective_,
-            "R2": float(1 - np.var(error) / np.var(y[held])),
-            "largest share of a trace missing": 0.0 if m.shared_error_ is None else float(m.shared_error_.max()),
-            "GiB, the process at most": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        }
-
-    contenders = []
-    for name, rank in ranks.items():
-        model = MKMTRLRegressor(
-            gaussian_kernels((0.5, 1.0, 2.0, 4.0)), couplings="common", shared_rank=rank, n_jobs=threads()
-        )
-        contenders.append(Contender(name, lambda m=model: m.fit(X[kept], y[kept], tasks=tasks[kept]), judge))
-    return race(f"coupled T={n_tasks}, {n} rows each, K=4", contenders, 1)
-
-
 def class_grams(per_class: int, n_classes: int, n_kernels: int) -> tuple[np.ndarray, np.ndarray]:
     """Gaussians on 20 features each, in which classes are more or less apart: (n, n, K) float32, and labels (n, T)."""
     rng = np.random.default_rng(0)
@@ -200,11 +159,7 @@ def run(repetitions: int) -> Report:
     goals.append(
         Goal(">= 5x a factorisation for each task, objective within 1e-3", measured, times >= 5 and worse < 1e-3)
     )
-    small = coupled(40, 100, {OURS: 1000, EXACT: None})
-    many = coupled(500, 200, {OURS: 1000})
-    peak = many[0].figures["GiB, the process at most"]
-    goals.append(Goal("coupled, 100,000 rows in 500 tasks in 8 GB", f"{peak:.2f} GiB", peak * 2**30 <= 8e9))
     classified = classes()
     times = ratio(classified, COMBINED)
     goals.append(Goal("one-vs-rest faster than combined matrices", f"{times:.1f}x", times > 1))
-    return Report("scale", [*rows, *large, *small, *many, *classified], goals)
+    return Report("scale", [*rows, *large, *classified], goals)

@@ -13,7 +13,6 @@ ORDER = (
     "cross_validation",
     "views",
     "precomputed",
-    "many_rows",
     "stream",
     "certificate",
     "collapse",

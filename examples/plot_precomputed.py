@@ -69,7 +69,9 @@ KernelWeightsDisplay(model.kernel_weights_, names, [f"{n} letters" for n in leng
 plt.show()
 
 # %%
-# Some similarities are not positive semi-definite: :func:`~kernelkin.kernels.nearest_psd` makes a kernel of them. Where
-# rows have columns but the usual families (:func:`~kernelkin.gaussian_kernels`, :func:`~kernelkin.polynomial_kernels`)
+# Some similarities are not positive semi-definite: :func:`~kernelkin.kernels.nearest_psd` makes a kernel of them. If
+# rounding alone makes a matrix indefinite, ``fit`` does that itself, and issues an
+# :class:`~kernelkin.exceptions.ApproximationWarning` if it changes predictions noticeably. Where rows have
+# columns but the usual families (:func:`~kernelkin.gaussian_kernels`, :func:`~kernelkin.polynomial_kernels`)
 # do not suit them, a function of two sets of rows is enough: see :class:`~kernelkin.Kernel`.
 # For molecules there are :func:`~kernelkin.tanimoto_kernels`.

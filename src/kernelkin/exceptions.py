@@ -7,10 +7,7 @@ __all__ = ["ApproximationWarning", "ClusterError", "CollapseWarning", "GramMemor
 
 
 class ApproximationWarning(UserWarning):
-    """The shared part of coupled tasks was approximated, because there are too many rows for an exact one.
-
-    Set `shared_rank` to a number to accept the approximation without a warning.
-    """
+    """A kernel is not exactly positive semi-definite, so the nearest matrix that is was fitted instead."""
 
 
 class ClusterError(RuntimeError):

@@ -79,15 +79,6 @@ PARAMETERS: dict[str, Parameter] = {
         "of these. Tasks with similar features then have similar functions; for a table, by each of two Gaussian "
         "kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
-    "shared_rank": Parameter(
-        'int, "auto" or None',
-        "Rank of the approximation of shared parts, with couplings and the squared loss, if tasks have different rows. "
-        'Own parts are always exact. "auto": 1,000, with a warning, if all tasks together have more than 5,000 rows '
-        "or are fitted in blocks, and the kernels have no exact low-rank factors; otherwise exact. None: shared parts "
-        "are exact, which needs matrices over the rows of all tasks.",
-        [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        default="auto",
-    ),
     "min_rows": Parameter(
         "int, optional",
         "Leave out tasks with fewer rows, and tasks that cannot be fitted (a single row or class, and no part shared "
@@ -224,11 +215,6 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "kernel_weights_": ("array of shape (T, K)", "Kernel weights of the tasks' own parts."),
     "couplings_": ("tuple of Coupling", "The couplings."),
     "coupling_weights_": ("array of shape (n_couplings, K)", "Kernel weights of the couplings' parts."),
-    "shared_error_": (
-        "array of shape (K,) or None",
-        "With couplings: for each kernel, the share of its trace over all rows that the low-rank approximation of the "
-        "shared parts misses. None if shared parts are exact.",
-    ),
     "part_shares_": (
         "array of shape (T, 1 + n_couplings)",
         "With couplings: the share of the variance of each task's function, on its training rows, that is explained by "
@@ -272,7 +258,7 @@ KERNEL_MACHINE = (
     "feature_names_in_",
 )
 CLASSES = ("classes_", "task_classes_")
-COUPLED = ("couplings_", "coupling_weights_", "part_shares_", "shared_error_")
+COUPLED = ("couplings_", "coupling_weights_", "part_shares_")
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 

@@ -369,17 +369,7 @@ def _link_expansion(
         parts[of_task if is_wide else slice(start, start + len(part))] += factor[:, np.newaxis] * part[:, np.newaxis, :]
         start += len(part)
     V = parts.reshape(len(rows), -1)
-    exact, bundles, zeros = b.copy(), [], np.zeros(V.shape[1])
-    for family in () if bank.link_factors is None else bank.link_factors.families:
-        # A kernel whose factor is approximate is expanded over its landmarks.
-        if family.landmarks is not None and b[family.kernels].any():
-            assert bank.kernels is not None
-            active, at, coefficients = family.kernels, family.landmarks.rows, family.landmarks.dual(family.factor.T @ V)
-            kernels, scaling = tuple(bank.kernels[k] for k in active), bank.link_scaling.select(active)
-            bundles.append(Bundle(kernels, active, scaling, at, data.X[at], coefficients))
-            exact[active] = 0.0
-    rest = make_expansion(data.X, rows, bank.kernels, bank.link_scaling, V, exact, zeros)
-    return Expansion((*rest.bundles, *bundles), np.repeat(b[:, np.newaxis], len(zeros), axis=1), zeros)
+    return make_expansion(data.X, rows, bank.kernels, bank.link_scaling, V, b, np.zeros(V.shape[1]))
 
 
 def function_values(model: Any, queries: Queries) -> np.ndarray:

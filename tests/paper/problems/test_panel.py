@@ -247,6 +247,15 @@ def test_a_device_gives_the_same_fit(device):
     np.testing.assert_allclose(tensors.predict(X), plain.predict(X), atol=1e-3)
 
 
+def test_a_device_gives_the_same_fit_on_precomputed_kernels(device):
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(3, 12, 12))
+    X, Y = np.moveaxis(roots @ roots.swapaxes(1, 2), 0, 2), rng.normal(size=(12, 4))
+    plain, tensors = (MKMTRLRegressor("precomputed", device=d, tol=1e-6).fit(X, Y) for d in (None, device))
+    np.testing.assert_allclose(tensors.objective_, plain.objective_, rtol=2e-6)
+    np.testing.assert_allclose(tensors.predict(X[:5]), plain.predict(X[:5]), atol=1e-3)
+
+
 def test_a_device_is_for_wide_data():
     X, y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
     with pytest.raises(

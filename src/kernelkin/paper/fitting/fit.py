@@ -29,7 +29,6 @@ from ..grams.build import (
     KernelBank,
     RawGrams,
     charges_of,
-    device_grams,
     plan_grams,
     raw_grams,
     scale_grams,
@@ -37,7 +36,6 @@ from ..grams.build import (
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
 from ..grams.memory import fit_need
-from ..grams.operator import arrays_on
 from ..grams.stack import SharedGrams
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties.norms import MixedNorm
@@ -97,7 +95,6 @@ class Fit:
     parsimony: float = 0.0
     couplings: Any = None
     sharing: float = 1.0
-    shared_rank: int | str | None = "auto"
     unknown_tasks: str = "error"
     normalize: str | None = "trace"
     choose_kernel: Callable[[list[str]], int] | None = None
@@ -190,9 +187,7 @@ class FitPlan(NamedTuple):
         """Return the sizes of the Gram matrices; `couplings_width` may be that of other candidates of a search."""
         if couplings_width is None:
             couplings_width = width(self.couplings) if self.couplings else 0
-        # Machines with other losses need the entries of matrices.
-        rank = self.fit.shared_rank if isinstance(self.learner, Ridge) else None
-        return plan_grams(self.data, self.kernels, self.fit.normalize, couplings_width, rank)
+        return plan_grams(self.data, self.kernels, self.fit.normalize, couplings_width)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
@@ -209,17 +204,9 @@ class FitPlan(NamedTuple):
         return self._fitted(grams, bank, solution, options)
 
     def grams(self) -> tuple[Grams, KernelBank]:
-        """Evaluate and scale the kernels; precomputed ones on the device, if they fit into its memory."""
-        fit, data = self.fit, self.data
-        bare = self.kernels is None and not self.couplings and not fit.parsimony
-        if fit.device and isinstance(self.learner, Ridge) and bare and fit.normalize in (None, "trace"):
-            arrays = arrays_on(fit.device)
-            try:
-                return device_grams(data, fit.normalize, arrays)
-            except arrays.out_of_memory:
-                arrays.release()
-        raw = raw_grams(data, self.kernels, fit.normalize, self.gram_plan())
-        return scale_grams(raw, data, fit.normalize, self.couplings, True, fit.parsimony)
+        """Evaluate and scale the kernels."""
+        raw = raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan())
+        return self.scale(raw, overwrite=True)
 
     def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
         """Scale kernels that a search has evaluated, on the rows of this plan."""
@@ -288,11 +275,8 @@ class FitPlan(NamedTuple):
             warnings += count_clipping(attributes, fit, data, duals, linked)
         if isinstance(grams, CoupledGrams):
             attributes["part_shares_"] = duals.part_shares(grams, B)
-            attributes["shared_error_"] = None if bank.link_factors is None else bank.link_factors.missing()
         if not isinstance(self.penalty, MixedNorm) and self.penalty.collapses:
             warnings += collapse_warnings(B, T)
-        if bank.link_factors is not None and fit.shared_rank == "auto":
-            warnings += approximation_warnings(bank)
         return Fitted(attributes, (*warnings, *spread_warnings(self.kernels, data)))
 
 
@@ -372,20 +356,6 @@ def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:
         "task_relationship_ does not show groups of tasks. Try min_rank=2 or more, or shrinkage=0.1."
     )
     return [(message, CollapseWarning)]
-
-
-def approximation_warnings(bank: KernelBank) -> Warnings:
-    """Return a warning with the approximation error of the shared parts."""
-    factors = bank.link_factors
-    assert factors is not None
-    missing, n_rows = factors.missing(), factors.n_rows
-    worst = int(missing.argmax())
-    message = (
-        f"the shared parts are approximated with rank {factors.rank} for {n_rows} rows, which misses "
-        f"up to {missing[worst]:.2g} of a kernel's trace ({bank.names[worst]}; see shared_error_). Raise shared_rank "
-        f"for a better approximation; shared_rank=None is exact but needs {n_rows} x {n_rows} matrices"
-    )
-    return [(message, ApproximationWarning)]
 
 
 def count_clipping(

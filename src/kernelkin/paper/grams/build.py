@@ -16,27 +16,19 @@ import numpy as np
 from ...data.forms import TaskData
 from ...decompositions import inverse
 from ...kernels.grams import (
-    ASYMMETRY,
     Scaling,
     check_gram,
     check_precomputed,
-    fit_diagonal_scaling,
     fit_scaling,
     precomputed_names,
     project_stack,
-    rounding_shift,
 )
 from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate, thin
 from ..couplings import Coupling
 from .coupled import CoupledGrams, PointStack, is_worthwhile
-from .lowrank import DEFAULT_RANK, LowRankKernels, has_factors, low_rank_kernels, nystroem_kernels
-from .operator import Arrays, SharedOperator
+from .lowrank import LowRankKernels, low_rank_kernels
 from .stack import GramStack, SharedGrams, TaskGrams, take_block
 
-# If coupled tasks have more rows than this in total, shared parts are approximated by default.
-MOST_EXACT_ROWS = 5000
-# Exact factors with at most this many columns are preferred to approximate ones.
-LARGEST_EXACT = 2000
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
 # Maximum number of rows of a stack from which charges are computed.
@@ -54,8 +46,7 @@ class GramPlan(NamedTuple):
     n_kernels, itemsize, row_bytes : kernels in a stack; bytes of a value, and of a row of X (0: Grams are given).
     fitted_rows, n_columns : while kernels are fitted, rows whose distances are computed, and columns that are copied.
     couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
-    low_rank, approximate_rank : exact factors of the shared part, or the columns of approximate ones (0: exact).
-    link_rank : columns of either of these; 0 where there are none.
+    low_rank : exact factors of the shared part; None where there are none.
     wide, dense : whether all tasks have the same rows; whether a stack over the rows of all tasks is needed.
     """
 
@@ -69,8 +60,6 @@ class GramPlan(NamedTuple):
     n_columns: int = 0
     couplings_width: int = 0
     low_rank: LowRankKernels | None = None
-    approximate_rank: int = 0
-    link_rank: int = 0
     wide: bool = False
     dense: bool = False
 
@@ -78,7 +67,7 @@ class GramPlan(NamedTuple):
     def shared_rank(self) -> int:
         """Columns of a factor of the part that coupled tasks share."""
         points = self.sizes[0] if self.wide else sum(self.machines)
-        return self.couplings_width * (self.link_rank or points)
+        return self.couplings_width * (self.low_rank.rank if self.low_rank else points)
 
     @property
     def factored(self) -> bool:
@@ -91,22 +80,12 @@ def plan_grams(
     kernels: Sequence[FittedKernel] | None,
     normalize: str | None,
     couplings_width: int = 0,
-    shared_rank: int | str | None = None,
 ) -> GramPlan:
-    """Return the plan of `raw_grams` for the same arguments; `kernels` is None for precomputed Grams.
-
-    `shared_rank` is the rank of the approximation of shared parts; "auto": approximate if there are many rows; None:
-    exact.
-    """
+    """Return the plan of `raw_grams` for the same arguments; `kernels` is None for precomputed Grams."""
     wide = data.form == "wide"
     machines = tuple(len(rows) for rows in data.rows)
-    low_rank, rank = None, 0
-    if couplings_width > 0 and not wide and has_factors(kernels, normalize):
-        if isinstance(shared_rank, str):
-            rank = DEFAULT_RANK if sum(machines) > MOST_EXACT_ROWS else 0
-        elif shared_rank is not None:
-            rank = int(shared_rank)
-        low_rank = low_rank_kernels(data, kernels, normalize, max(rank, LARGEST_EXACT) if rank else None)
+    linked = couplings_width > 0 and not wide
+    low_rank = low_rank_kernels(data, kernels, normalize) if linked else None
     relative = kernels is not None and any(isinstance(kernel.function, GaussianKernel) for kernel in kernels)
     classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
     return GramPlan(
@@ -120,10 +99,8 @@ def plan_grams(
         n_columns=0 if kernels is None else sum(map(len, {kernel.columns for kernel in kernels})),
         couplings_width=couplings_width,
         low_rank=low_rank,
-        approximate_rank=0 if low_rank else rank,
-        link_rank=low_rank.rank if low_rank else rank,
         wide=wide,
-        dense=couplings_width > 0 and not wide and not low_rank and not rank,
+        dense=linked and low_rank is None,
     )
 
 
@@ -169,8 +146,7 @@ def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarra
 class KernelBank:
     """The fitted or precomputed (None) kernels of a problem, and how each stack of Grams was scaled.
 
-    There is one scaling for each stack, and `link_scaling` for the part that coupled tasks share. `link_factors` are
-    approximate factors, not scaled, that stand for the kernels of that part; None where it is exact. `clipped` is as in
+    There is one scaling for each stack, and `link_scaling` for the part that coupled tasks share. `clipped` is as in
     `RawGrams`.
     """
 
@@ -178,7 +154,6 @@ class KernelBank:
     kernels: tuple[FittedKernel, ...] | None
     scalings: tuple[Scaling, ...]
     link_scaling: Scaling | None = None
-    link_factors: LowRankKernels | None = None
     clipped: bool = False
 
 
@@ -200,9 +175,8 @@ def raw_grams(
     if plan is not None and plan.dense:
         linked, also, _ = _raw_stack(data, kernels, np.concatenate(data.rows))
         clipped = clipped or also
-    elif plan is not None and plan.link_rank:
-        assert kernels is not None
-        linked = plan.low_rank or nystroem_kernels(data, kernels, plan.approximate_rank)
+    elif plan is not None:
+        linked = plan.low_rank
     return RawGrams(kernels, names, stacks, linked, clipped, np.any(present, axis=0))
 
 
@@ -279,9 +253,8 @@ def scale_grams(
             link, link_scaling = _scale_linked(raw, data, normalize, overwrite, charges)
     if not couplings:
         return grams, bank
-    factors = raw.linked if isinstance(raw.linked, LowRankKernels) and not raw.linked.is_exact else None
-    bank = replace(bank, link_scaling=link_scaling, link_factors=factors)
-    return CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows]), bank
+    coupled = CoupledGrams(grams, link, couplings, [len(rows) for rows in data.rows])
+    return coupled, replace(bank, link_scaling=link_scaling)
 
 
 def _charge(scaling: Scaling, stack: np.ndarray, charges: np.ndarray) -> Scaling:
@@ -349,33 +322,3 @@ def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: Ta
     grams, _ = scale_grams(raw, data, kernels[1], overwrite=True, charges=ones)
     pairs = zip(grams.stacks, stack_weights(data), strict=True)
     return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
-
-
-def device_grams(data: TaskData, normalize: str | None, arrays: Arrays) -> tuple[SharedGrams, KernelBank]:
-    """Check and scale the precomputed Gram matrices data.X (n, n, K) of wide data on the device of `arrays`.
-
-    `normalize` is None or "trace".
-    """
-    values = list(arrays.array(np.moveaxis(data.X, 2, 0)))
-    names = precomputed_names(len(values))
-    checked = [_checked(name, G, arrays) for name, G in zip(names, values, strict=True)]
-    diagonal = np.stack([arrays.numpy(G.diagonal()) for G in checked])
-    scaling = fit_diagonal_scaling(normalize, diagonal, stack_weights(data)[0], names)
-    check_kernels(names, np.array([diagonal.any(axis=1), scaling.factor > 0]))
-    clipped = any(one is not other for one, other in zip(checked, values, strict=True))
-    # Averaging with the transpose makes it exactly symmetric.
-    halves = (0.5 * scaling.factor).tolist()
-    scaled = arrays.xp.stack([f * (G + G.T) for f, G in zip(halves, checked, strict=True)])
-    bank = KernelBank(tuple(names), None, (scaling,), clipped=clipped)
-    return SharedGrams(SharedOperator(arrays, scaled), data.rows), bank
-
-
-def _checked(name: str, G: Any, arrays: Arrays) -> Any:
-    """Return G (n, n), after `check_gram` unless it is clearly positive definite and symmetric."""
-    dtype = np.dtype(np.float32 if arrays.is_single(G) else np.float64)
-    largest = float(abs(G).max())
-    if 0 < largest < np.inf and float(abs(G - G.T).max()) <= ASYMMETRY[dtype] * largest:
-        shift = rounding_shift(len(G), float(arrays.numpy(G.diagonal()).mean()))
-        if arrays.is_definite(G, shift):
-            return G
-    return arrays.array(check_gram(name, arrays.numpy(G).astype(dtype), known_psd=False))

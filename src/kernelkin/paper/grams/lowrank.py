@@ -3,7 +3,7 @@
 If the columns of a kernel have few distinct rows (a binary attribute, a grade, a type of school), its Gram matrix is
 `Z S Z'`, with the indicators Z of the u distinct rows and the Gram matrix S on these. All kernels on the same columns
 share Z, so several bandwidths have the rank of one. The factor of a linear kernel on d columns is these columns, that
-of a polynomial kernel their products. Other kernels have approximate Nystroem factors.
+of a polynomial kernel their products.
 """
 
 from __future__ import annotations
@@ -14,60 +14,34 @@ from math import comb, factorial, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
 
 from ...data.forms import TaskData
 from ...decompositions import eigh
 from ...engines.threads import Each, serially
 from ...kernels.grams import Scaling, fit_diagonal_scaling
-from ...kernels.kernel import FittedKernel, LinearKernel, PolynomialKernel, diagonals
+from ...kernels.kernel import FittedKernel, LinearKernel, PolynomialKernel
 
 # Factors are used if their total number of columns is below this share of the rows.
 _WORTHWHILE = 1 / 3
 # Eigenvalues of a kernel's Gram below this share of the largest are rounding.
 _ROUNDING = 1e-15
-# Default total number of columns of the approximate factors.
-DEFAULT_RANK = 1000
-# Columns added at one time.
-_BLOCK = 50
-# A kernel needs no more columns if less than this share of its trace is left.
-_ENOUGH = 1e-5
-# Pivots that leave less than this share of the mean diagonal are rounding.
-_SMALLEST_PIVOT = 1e-10
-
-
-class Landmarks(NamedTuple):
-    """Rows (r,) of the training X from which an approximate factor of one kernel is made.
-
-    `triangle` (r, r) is the factor there, `diagonal` (N,) the kernel's own values k(x, x), of which it has a part.
-    """
-
-    rows: np.ndarray
-    triangle: np.ndarray
-    diagonal: np.ndarray
-
-    def dual(self, W: np.ndarray) -> np.ndarray:
-        """W (r, m) -> coefficients (r, m) with which the kernel at the landmarks makes the function Phi W."""
-        return np.asarray(solve_triangular(self.triangle, W, lower=True, trans="T"))
 
 
 class FactorFamily(NamedTuple):
     """Kernels with the Grams `scale_f Phi S_f Phi'`, which share the factor Phi (N, r).
 
     `cores` S (F, r, r) are positive semi-definite; of a family of one kernel, the identity. `kernels` and `scale` (F,)
-    are the positions of the kernels among all K, and their factors. `landmarks` are None where Phi is exact.
+    are the positions of the kernels among all K, and their factors.
     """
 
     factor: np.ndarray
     cores: np.ndarray
     kernels: np.ndarray
     scale: np.ndarray
-    landmarks: Landmarks | None = None
 
     @classmethod
-    def alone(cls, factor: np.ndarray, kernel: int, landmarks: Landmarks | None = None) -> FactorFamily:
-        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1), landmarks)
+    def alone(cls, factor: np.ndarray, kernel: int) -> FactorFamily:
+        return cls(factor, np.eye(factor.shape[1])[np.newaxis], np.array([kernel]), np.ones(1))
 
     def core(self, b: np.ndarray) -> np.ndarray:
         """Weights b (K,) of all kernels -> S(b) (r, r)."""
@@ -80,19 +54,6 @@ class FactorFamily(NamedTuple):
             return np.zeros((len(self.factor), 0))
         return self.factor * np.sqrt(weights[0]) if len(weights) == 1 else self.factor @ _root(self.core(b))
 
-    def take(self, rows: np.ndarray) -> FactorFamily:
-        """Return the family for some of the rows."""
-        marks = self.landmarks
-        marks = None if marks is None else marks._replace(diagonal=marks.diagonal[rows])
-        return self._replace(factor=self.factor[rows], landmarks=marks)
-
-    def mean_diagonal(self, weight: np.ndarray) -> np.ndarray:
-        """weight (N,) of sum one -> (F,), of the kernels themselves where the factor is approximate."""
-        if self.landmarks is not None:
-            return self.scale * float(weight @ self.landmarks.diagonal)
-        moments = self.factor.T @ (weight[:, np.newaxis] * self.factor)
-        return self.scale * np.einsum("frs,rs->f", self.cores, moments)
-
 
 class LowRankKernels:
     """Families of kernels with common factors, over the N rows of all tasks, in order; no (N, N) matrix exists."""
@@ -102,26 +63,17 @@ class LowRankKernels:
         self.rank = sum(family.factor.shape[1] for family in self.families)
         self.n_rows = len(self.families[0].factor)
         self.n_kernels = sum(len(family.kernels) for family in self.families)
-        self.is_exact = all(family.landmarks is None for family in self.families)
-
-    def missing(self) -> np.ndarray:
-        """Return the share (K,) of the trace of each kernel that its factor misses."""
-        shares = np.zeros(self.n_kernels)
-        for family in self.families:
-            if family.landmarks is not None:
-                kept = np.einsum("ir,ir->", family.factor, family.factor, dtype=np.float64)
-                shares[family.kernels] = max(1.0 - kept / family.landmarks.diagonal.sum(), 0.0)
-        return shares
 
     def take(self, rows: np.ndarray) -> LowRankKernels:
         """The kernels among some of the rows."""
-        return LowRankKernels([family.take(rows) for family in self.families])
+        return LowRankKernels([family._replace(factor=family.factor[rows]) for family in self.families])
 
     def scaled(self, normalize: str | None, weight: np.ndarray, charges: np.ndarray) -> tuple[Scaling, LowRankKernels]:
         """Scale by the mean diagonal of these rows, weighted, or not at all, and by the kernels' charges (K,)."""
-        means = np.empty((self.n_kernels, 1))
+        means, weight = np.empty((self.n_kernels, 1)), weight / weight.sum()
         for family in self.families:
-            means[family.kernels, 0] = family.mean_diagonal(weight / weight.sum())
+            moments = family.factor.T @ (weight[:, np.newaxis] * family.factor)
+            means[family.kernels, 0] = family.scale * np.einsum("frs,rs->f", family.cores, moments)
         # These scalings depend only on the mean diagonal, so one row with this value is enough.
         scaling = fit_diagonal_scaling(normalize, means).charged(charges)
         families = [family._replace(scale=family.scale * scaling.factor[family.kernels]) for family in self.families]
@@ -153,22 +105,17 @@ class LowRankKernels:
         return out
 
 
-def has_factors(kernels: Sequence[FittedKernel] | None, normalize: str | None) -> bool:
-    """Return True if factors can replace Gram matrices: not precomputed, and scaled by a factor only."""
-    return kernels is not None and normalize in (None, "trace")
-
-
 def low_rank_kernels(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, most: int | None = None
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None
 ) -> LowRankKernels | None:
-    """Return exact factors over the rows of all tasks; None if kernels are precomputed or factors are too large.
+    """Return exact factors over the rows of all tasks, instead of Gram matrices.
 
-    `most` is the maximum number of columns; by default a share of the rows.
+    None if kernels are precomputed or not scaled by a factor only, or if the factors are too large.
     """
-    if kernels is None or not has_factors(kernels, normalize):
+    if kernels is None or normalize not in (None, "trace"):
         return None
     X = data.X[np.concatenate(data.rows)]
-    limit = min(int(_WORTHWHILE * len(X)), len(X) if most is None else most)
+    limit = int(_WORTHWHILE * len(X))
     families: list[FactorFamily] = []
     for positions in _families_by_columns(kernels, limit):
         family = _exact_family(kernels, positions, X, limit)
@@ -231,75 +178,3 @@ def _monomials(columns: np.ndarray, polynomial: PolynomialKernel) -> np.ndarray:
     for column in chosen.T:
         factor *= parts[:, column]
     return factor
-
-
-def nystroem_kernels(data: TaskData, kernels: Sequence[FittedKernel], rank: int) -> LowRankKernels:
-    """Return factors over the rows of all tasks with `rank` columns in total; exact ones for kernels with few columns.
-
-    The next columns go to the kernel whose trace the previous ones reduced most. Landmarks have a fixed seed.
-    """
-    rows = np.concatenate(data.rows)
-    X = data.X[rows]
-    families: list[FactorFamily] = []
-    partial: list[PartialCholesky] = []
-    rng = np.random.default_rng(0)
-    for positions in _families_by_columns(kernels, rank // len(kernels)):
-        exact = _exact_family(kernels, positions, X, rank // len(kernels))
-        if exact is None:
-            partial += [PartialCholesky(kernels[k], k, X, rng) for k in positions]
-        else:
-            families.append(exact)
-    left = rank - sum(family.factor.shape[1] for family in families)
-    for factor in partial:
-        left -= factor.extend(min(_BLOCK, max(left // len(partial), 1)))
-    while left > 0 and any(factor.gain > 0 for factor in partial):
-        left -= max(partial, key=lambda factor: factor.gain).extend(min(_BLOCK, left))
-    return LowRankKernels([*families, *(factor.family(rows) for factor in partial)])
-
-
-class PartialCholesky:
-    """The first columns of a Cholesky factor of one kernel's Gram on rows X (N, d), at pivots drawn from `rng`.
-
-    `gain` is the share of the trace that each of the last columns accounted for; 0 where no more are needed.
-    """
-
-    def __init__(self, kernel: FittedKernel, position: int, X: np.ndarray, rng: np.random.Generator) -> None:
-        self.kernel, self.position, self.X, self.rng = kernel, position, X, rng
-        self.diagonal = np.asarray(diagonals([kernel], X)[0], dtype=np.float64)
-        self.left = self.diagonal.copy()
-        self.pivots = np.empty(0, dtype=np.intp)
-        self.columns: list[np.ndarray] = []
-        self.gain = np.inf
-
-    def extend(self, count: int) -> int:
-        """Add up to `count` columns; return the number added."""
-        total, before = self.diagonal.sum(), self.left.sum()
-        possible = int(np.count_nonzero(self.left))
-        if before <= _ENOUGH * total or not possible:
-            self.gain = 0.0
-            return 0
-        drawn = self.rng.choice(len(self.X), min(count, possible), replace=False, p=self.left / before)
-        values = np.asarray(self.kernel(self.X[drawn], self.X), dtype=self.X.dtype)
-        for columns in self.columns:
-            values -= columns[:, drawn].T @ columns
-        floor = _SMALLEST_PIVOT * total / len(self.X)
-        L, order, rank, _ = dpstrf(np.asarray(values[:, drawn], dtype=np.float64), tol=floor, lower=1)
-        L, order = np.tril(L)[:rank, :rank], order[:rank] - 1
-        new = np.asarray(solve_triangular(L.astype(self.X.dtype), values[order], lower=True))
-        new[:, self.pivots] = 0.0
-        new[:, drawn[order]] = L.T
-        self.columns.append(new)
-        self.pivots = np.concatenate([self.pivots, drawn[order]])
-        self.left = np.maximum(self.left - np.square(new).sum(axis=0), 0.0)
-        self.left[drawn] = 0.0
-        enough = self.left.sum() <= _ENOUGH * total
-        self.gain = 0.0 if enough or not rank else (before - self.left.sum()) / total / rank
-        return int(rank)
-
-    def family(self, rows: np.ndarray) -> FactorFamily:
-        """Return the factor; `rows` (N,) are the positions of the rows in the training X."""
-        columns = [np.empty((0, len(self.X)), dtype=self.X.dtype), *self.columns]
-        self.columns = []
-        factor = np.ascontiguousarray(np.concatenate(columns).T)
-        landmarks = Landmarks(rows[self.pivots], factor[self.pivots].astype(np.float64), self.diagonal)
-        return FactorFamily.alone(factor, self.position, landmarks)

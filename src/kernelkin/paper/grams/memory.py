@@ -16,7 +16,7 @@ SOLVER_ARRAYS = 80
 _FEWER_GRAMS = (
     "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
     "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
-    "or on columns with few distinct rows), or a lower shared_rank with the squared loss"
+    "or on columns with few distinct rows), or KinRegressor or KinClassifier, which share functions on many rows"
 )
 
 
@@ -29,8 +29,8 @@ def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> N
     stacks = K * plan.itemsize * sum(n * n for n in plan.sizes)
     if plan.dense:
         stacks += K * plan.itemsize * sum(plan.sizes) ** 2
-    else:
-        stacks += (plan.itemsize if plan.approximate_rank else 8) * sum(plan.machines) * plan.link_rank
+    elif plan.low_rank is not None:
+        stacks += 8 * sum(plan.machines) * plan.low_rank.rank
     working = _working_bytes(plan, solved_by, n_jobs)
     if n_folds:
         # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.

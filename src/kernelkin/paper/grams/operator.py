@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...decompositions import eigh, inverse
-from ...kernels.grams import has_cholesky
 
 Result = TypeVar("Result")
 
@@ -102,14 +101,6 @@ class Arrays:
         except self.xp.linalg.LinAlgError:
             values, vectors = eigh(self.numpy(S))
             return self.array(values), self.array(vectors)
-
-    def is_definite(self, S: Any, shift: float) -> bool:
-        """Whether S + shift I, of a symmetric S (n, n), is positive definite in double precision."""
-        if self.in_main_memory:
-            return has_cholesky(S, shift)
-        shifted = S.double().clone()
-        shifted.diagonal().add_(shift)
-        return int(self.xp.linalg.cholesky_ex(shifted)[1]) == 0
 
     def leading_eigenvectors(self, S: Any, count: int) -> Any:
         """Return approximate leading eigenvectors (n, count) of a positive semi-definite S (n, n)."""

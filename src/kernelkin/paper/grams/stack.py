@@ -188,22 +188,13 @@ class TaskGrams:
 class SharedGrams:
     """One stack for all tasks: wide data. A task without a label on some rows uses the block of its own rows."""
 
-    def __init__(self, matrices: GramStack | SharedOperator, rows: Sequence[np.ndarray]) -> None:
-        self.arrays: Arrays = Arrays()
-        if isinstance(matrices, SharedOperator):
-            self.operator, self.arrays = matrices, matrices.arrays
-        else:
-            self.stack = matrices
-        self.n_rows, self.n_kernels = matrices.n_rows, matrices.n_kernels
+    def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
+        self.stack, self.arrays = stack, Arrays()
+        self.n_rows, self.n_kernels = stack.n_rows, stack.n_kernels
         self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
         self.n_components = self.n_machines = len(rows)
         self.on_demand = False
         self._buffers = local()
-
-    @cached_property
-    def stack(self) -> GramStack:
-        """The matrices in main memory: copied from a device where they are there alone."""
-        return GramStack(self.arrays.numpy(self.operator.values))
 
     @cached_property
     def operator(self) -> SharedOperator:

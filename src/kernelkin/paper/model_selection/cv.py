@@ -137,7 +137,7 @@ _PER_TASK = Parameter(
 )
 # Parameters of the searches, in order.
 _CHOICE = "cv scoring search_tol cache"
-_MODEL = "kernels * C mu parsimony couplings sharing shared_rank prior shrinkage min_rank evenness"
+_MODEL = "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness"
 _SEARCHED = (
     f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
     "verbose callback"

@@ -40,7 +40,7 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
 
 @describe(
     (*KERNEL_MACHINE, *CLASSES, *COUPLED),
-    parameters="kernels * loss penalty solver C mu parsimony couplings sharing shared_rank normalize "
+    parameters="kernels * loss penalty solver C mu parsimony couplings sharing normalize "
     "unknown_tasks min_rows task_column init tol max_iter n_jobs engine device verbose callback",
     loss=Parameter(
         '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',

@@ -99,7 +99,7 @@ def real_data() -> str:
             for suite in (grouped, later)
         ]
         rows.append((title, behind[0], str(best.count(name)), behind[1], *(each.get(name, "-") for each in many)))
-    note = "\n\nWages and ratings: figures of others as published." if many else ""
+    note = "\n\nWages and ratings: means of the folds run here; others as published." if many else ""
     return Table(tuple(columns), tuple(rows)).markdown() + note
 
 

@@ -8,7 +8,7 @@ shops pays; the saved model predicts new tables.
 """
 
 # %%
-# Sales of eight shops. The features are what a shop would write down.
+# Sales of six shops. The features are what a shop would write down.
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ from kernelkin.datasets import make_shops
 from kernelkin.plots import CoverageDisplay, IntervalsDisplay
 from kernelkin.tables import TableSchema
 
-shops = make_shops(n_shops=8, n_days=20, test_size=50, random_state=0)
+shops = make_shops(n_shops=6, n_days=15, test_size=50, random_state=0)
 
 
 def as_exported(X, tasks, first_row):

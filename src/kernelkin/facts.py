@@ -40,6 +40,10 @@ def fit_facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(model, "members_"):
         parts = [f"{member['name']} {member['weight']:.0%}" for member in model.members_]
         found.append(("Average of", "; ".join(parts)))
+    quality = getattr(model, "features_", None)
+    if quality:
+        text = f"{quality['count']}, which miss {quality['missed_variance']:.0%} of the variance a priori"
+        found.append(("Features of the common function", text))
     shares = getattr(model, "column_shares_", None)
     if shares:
         found.append(("Columns by what they explain", _shares(list(shares), np.array(list(shares.values())))))

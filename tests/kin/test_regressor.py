@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.metrics import r2_score
 
 from kernelkin import KinRegressor
-from kernelkin.mixed import structures
+from kernelkin.kin.functions import Scores
+from kernelkin.mixed import components, structures
 from kin.problems import folds, grouped
 
 X, Y, TASKS, LEVELS = grouped()
@@ -402,3 +404,31 @@ def test_the_score_is_r2_over_all_rows_however_small_the_groups():
     expected = r2_score(y[~train], model.predict(X[~train], tasks=tasks[~train]))
     assert model.score(X[~train], y[~train], tasks=tasks[~train]) == pytest.approx(expected)
     assert expected > 0.9 > 0 > np.mean(list(model.score_tasks(X[~train], y[~train], tasks=tasks[~train]).values()))
+
+
+def test_without_further_groupings_rows_are_of_groups_never_seen():
+    second = np.array(["u", "v", "w"])[np.arange(N) % 3]
+    model = KinRegressor(cv=CV).fit(X, Y + 3.0 * (second == "v"), tasks=np.column_stack([TASKS, second]))
+    unknown = np.column_stack([ASKED, np.full(5, "never seen")])
+    codes = np.searchsorted(model.tasks_, ASKED)
+    np.testing.assert_allclose(model.functions_.values(QUERIES, codes)[:, 0], model.predict(QUERIES, tasks=unknown))
+
+
+def test_quantiles_of_weighted_scores_and_beyond_the_largest():
+    values = np.sort(np.abs(np.random.default_rng(4).normal(size=9)))
+    plain = Scores.of(values[:, None], values[:, None], np.ones(9))
+    weights = np.r_[3.0, np.ones(6)]
+    merged = Scores.of(values[2:, None], values[2:, None], weights)
+    repeated = Scores.of(*[np.r_[values[[2, 2, 2]], values[3:]][:, None]] * 2, np.ones(9))
+    for coverage in (0.15, 0.35, 0.55, 0.8, 0.9):
+        assert merged.quantile(coverage) == pytest.approx(repeated.quantile(coverage))
+    # Nine rows have a quantile up to 0.9; beyond it grows as that of normal residuals, without a jump.
+    assert plain.quantile(0.9) == values[-1]
+    assert plain.quantile(0.9 + 1e-9) == pytest.approx(values[-1], rel=1e-6)
+    assert plain.quantile(0.99) == pytest.approx(values[-1] * norm.ppf(0.995) / norm.ppf(0.95))
+
+
+def test_shares_of_columns_in_a_term_sum_to_one(fitted):
+    for member in fitted.functions_.members:
+        parts = components._by_column(member)
+        assert parts and all(share >= 0 and own.sum() == pytest.approx(1.0) for share, own in parts)

@@ -48,10 +48,10 @@ def test_few_groups_are_all_drawn_with_intervals_and_arrows():
 def test_of_many_groups_the_extremes_and_the_named_ones_are_drawn():
     effects = made_effects(500)
     middle = effects["level"].sort_values().index[250]
-    display = TaskEffectsDisplay(effects, groups=[middle], raw=False).plot()
+    display = TaskEffectsDisplay(effects, groups=[middle]).plot()
     assert len(display.shown_) == 31 and middle in display.shown_
     assert display.shown_[0] == effects["level"].idxmin() and display.shown_[-1] == effects["level"].idxmax()
-    assert sorted(text.get_text() for text in display.ax_.texts) == ["234 more", "235 more"]
+    assert sorted(filter(None, (text.get_text() for text in display.ax_.texts))) == ["234 more", "235 more"]
 
 
 def test_slopes_are_drawn_in_their_own_order():

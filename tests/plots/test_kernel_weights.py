@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.plots import KernelWeightsDisplay
-from kernelkin.plots.kernel_weights import kernel_groups
+from kernelkin.plots.heatmaps import kernel_groups
 
 
 def fitted(weights, kernels):
@@ -31,11 +31,10 @@ def test_draws_the_shares_of_the_tasks_in_the_order_of_its_labels(model):
     assert tick_names(display.ax_.xaxis) == model.kernel_names_.tolist()
 
 
-def test_draws_the_weights_themselves_on_axes_that_are_given(model):
+def test_writes_the_shares_on_axes_that_are_given(model):
     ax = plt.subplots()[1]
-    display = KernelWeightsDisplay.from_estimator(model, shares=False, ax=ax)
+    display = KernelWeightsDisplay.from_estimator(model, ax=ax)
     assert display.ax_ is ax
-    assert_allclose(display.image_.get_array(), model.kernel_weights_[display.order_])
     numbers = [float(text.get_text()) for text in display.texts_]
     assert_allclose(np.reshape(numbers, (6, -1)), display.image_.get_array(), atol=0.0051)
 
@@ -49,11 +48,12 @@ def test_many_kernels_are_added_up_by_group():
     rng = np.random.default_rng(0)
     names = [f"rbf({s} x median)[{column}]" for s in (1, 2) for column in range(30)]
     estimator = fitted(rng.uniform(size=(5, 60)), names)
-    display = KernelWeightsDisplay.from_estimator(estimator, shares=False)
+    display = KernelWeightsDisplay.from_estimator(estimator)
     assert display.kernels.tolist() == [str(column) for column in range(30)]
     expected = estimator.kernel_weights_[:, :30] + estimator.kernel_weights_[:, 30:]
+    expected /= expected.sum(axis=1, keepdims=True)
     assert_allclose(display.image_.get_array(), expected[display.order_])
-    every = KernelWeightsDisplay.from_estimator(estimator, shares=False, grouped=False)
+    every = KernelWeightsDisplay.from_estimator(estimator, grouped=False)
     assert every.image_.get_array().shape == (5, 60)
 
 

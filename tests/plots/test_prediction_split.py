@@ -5,7 +5,7 @@ from sklearn.datasets import load_iris
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.plots import PredictionSplitDisplay
-from kernelkin.plots.prediction_split import SHOWN
+from kernelkin.plots.fits import SHOWN
 
 
 def test_the_bars_lead_from_zero_to_the_prediction(model, data):
@@ -35,7 +35,8 @@ def test_each_bar_has_its_kernel_and_its_part(model, data):
 
 def test_many_small_parts_are_added_up():
     parts = np.random.default_rng(0).normal(size=50)
-    labels, values = PredictionSplitDisplay(parts, [f"kernel{k}" for k in range(50)], intercept=0.5).bars
+    display = PredictionSplitDisplay(parts, [f"kernel{k}" for k in range(50)], intercept=0.5)
+    labels, values = display.labels_, display.values_
     assert len(labels) == SHOWN + 3
     assert labels[-2] == f"{50 - SHOWN} other kernels"
     assert_allclose(sum(values[:-1]), values[-1])
@@ -75,8 +76,6 @@ def test_the_task_of_a_row_may_come_from_its_column():
     assert PredictionSplitDisplay.from_estimator(model, X[40:]).value_name == "decision value of class up"
 
 
-def test_unknown_tasks_and_parts_of_another_number_are_refused(model, data):
+def test_unknown_tasks_are_refused(model, data):
     with pytest.raises(ValueError, match="unknown task 'school'; this model knows 'task00'"):
         PredictionSplitDisplay.from_estimator(model, data.data_test, task="school")
-    with pytest.raises(ValueError, match=r"^parts of shape \(1,\) for 2 kernels$"):
-        PredictionSplitDisplay([1.0], ["a", "b"])

@@ -53,4 +53,4 @@ def test_the_tree_has_a_colour_for_each_group():
 def test_from_estimator_tests_before_it_draws(model, data):
     display = TaskRelationshipDisplay.from_estimator(model, data.data, data.target, tasks=data.tasks, random_state=0)
     assert display.relations.tasks.tolist() == model.tasks_.tolist()
-    assert display.colorbar_.ax.get_ylabel() == "likeness of functions"
+    assert display.image_.colorbar.ax.get_ylabel() == "likeness of functions"

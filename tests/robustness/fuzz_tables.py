@@ -33,6 +33,10 @@ ARGUMENTS = {
     "classification": False,
     "regression": False,
     "scoring": None,
+    "loss": None,
+    "offset": None,
+    "exposure": None,
+    "day_first": None,
 }
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 

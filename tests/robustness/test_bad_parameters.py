@@ -34,7 +34,7 @@ CONSTRAINTS = {
     "solver": (["newton", None], NAMES),
     "loss": (["huber", None], NAMES),
     "class_weight": (["even", 3], r"an instance of 'dict', a str among \{'balanced'\} or None"),
-    "cv": ([1, 1.5], r"an int in the range \[2, inf\) or an object implementing '__iter__'"),
+    "cv": ([1, 1.5], r"an int in the range \[2, inf\)(, a str among \{'groups'\})? or an object .+ '__iter__'"),
     "grid": (["mu"], r"an instance of 'dict'(,| or) an instance of 'list'( or None)?"),
     "scoring": ([3], r"an instance of 'str', a callable or None"),
     "cache": ([3], r"an instance of 'str', an instance of 'os\.PathLike' or None"),

@@ -366,9 +366,10 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
 
         Parameters
         ----------
-        X, tasks, offset : as for `predict`
+        X, tasks : as for `predict`
         coverage : float in (0, 1), default 0.9
             Share of targets that the intervals should contain.
+        offset : as for `predict`
 
         Returns
         -------

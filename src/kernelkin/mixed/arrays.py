@@ -71,7 +71,9 @@ def cholesky(S: Array) -> Array:
     """Return the lower factor (n, n) of a positive definite matrix."""
     if isinstance(S, np.ndarray):
         return robust_cholesky(S)
-    L, info = library(S).linalg.cholesky_ex(S)
+    import torch
+
+    L, info = torch.linalg.cholesky_ex(S)
     return like(robust_cholesky(to_numpy(S)), S) if int(info) else L
 
 

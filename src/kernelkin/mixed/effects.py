@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..decompositions import pseudo_inverse
 from .batch import covariance
 from .rows import Pairs, Rows, take
 from .structures import FittedStructure
@@ -42,7 +43,7 @@ def mean_and_slopes(X: np.ndarray, weight: np.ndarray, columns: np.ndarray) -> n
     weight = weight / weight.sum()
     Z = X - weight @ X
     root = np.sqrt(weight)[:, None]
-    slopes = np.linalg.pinv(root * Z, rcond=1e-8) * root.T
+    slopes = pseudo_inverse(root * Z, 1e-8) * root.T
     return np.vstack([weight[None], slopes[columns]])
 
 

@@ -1,12 +1,9 @@
 """Plots of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported on first use."""
 
-from .convergence import ConvergenceDisplay
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
-from .kernel_weights import KernelWeightsDisplay
-from .prediction_split import PredictionSplitDisplay
-from .relationship import TaskRelationshipDisplay
-from .task_scores import TaskScoresDisplay
-from .uncertainty import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay
+from .fits import ConvergenceDisplay, PredictionSplitDisplay
+from .heatmaps import KernelWeightsDisplay, TaskRelationshipDisplay
+from .scores import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay, TaskScoresDisplay
 
 DISPLAYS = {
     "kernel_weights": KernelWeightsDisplay,

@@ -1,4 +1,4 @@
-"""Helpers for plots: axes, labels that fit, task order, and colours safe for grey printing and colour blindness."""
+"""Helpers for plots: axes, labels that fit, heatmaps, and colours safe for grey printing and colour blindness."""
 
 from __future__ import annotations
 
@@ -12,21 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.image import AxesImage
 
-# Lightness falls steadily from white to dark blue, so the order of values is visible without colour.
-COLORMAP = "YlGnBu"
-# White at zero; blue above and red below, equally far from white in lightness.
-DIVERGING = "RdBu"
 # Okabe and Ito's colours, ordered so that the first ones differ in lightness; the markers differ too.
 COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
 MARKERS = ("o", "D", "s", "^", "v", "P")
-SMALLEST_FONT = 5.0
-LARGEST_FONT = 10.0
+SMALLEST_FONT, LARGEST_FONT = 5.0, 10.0
 # The longest side of a plot, in inches: 139 names next to each other are readable.
 LONGEST = 13.0
 # Maximum number of letters of a name.
 LONGEST_NAME = 30
 # A heatmap shows numbers in its cells if both sides have at most this many.
 NUMBERED = 12
+# Above this many tasks, points are drawn small.
+FEW_TASKS = 40
 
 
 class Display:
@@ -63,10 +60,13 @@ def new_axes(ax: Axes | None, width: float, height: float, margins: tuple[float,
     return plt.subplots(figsize=size, layout="constrained", gridspec_kw=spacing)[1]
 
 
-def task_axes(ax: Axes | None, tasks: np.ndarray) -> Axes:
-    """Return axes with a row for each task."""
+def task_axes(ax: Axes | None, tasks: Sequence[Any] | np.ndarray, xlabel: str, ylabel: str) -> Axes:
+    """Return axes with a labelled row for each task, from the bottom."""
     height = extent(len(tasks), 0.32, 1.6, LONGEST)
-    return new_axes(ax, 5.5, height, (0.5 + labels_extent(tasks, height), 1.0))
+    ax = new_axes(ax, 5.5, height, (0.5 + labels_extent(tasks, height), 1.0))
+    label_ticks(ax.yaxis, tasks)
+    ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(-0.7, len(tasks) - 0.3))
+    return ax
 
 
 def add_legend(ax: Axes, columns: int = 1) -> None:
@@ -82,11 +82,7 @@ def extent(n: int, each: float, least: float, most: float) -> float:
 
 def labels_extent(labels: Sequence[Any] | np.ndarray, side: float) -> float:
     """Return the space that labels need, in inches, next to each other along a side of this length in inches."""
-    return text_width(labels, np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT))
-
-
-def text_width(labels: Sequence[Any] | np.ndarray, size: float) -> float:
-    """Return the approximate width of the longest name, in inches."""
+    size = np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT)
     return 0.6 * size / 72 * max(len(shorten(label)) for label in labels)
 
 
@@ -119,35 +115,27 @@ def _length(axis: XAxis | YAxis) -> float:
     return pixels * 72 / axis.axes.figure.dpi
 
 
-def heatmap(ax: Axes, values: np.ndarray, vmin: float, vmax: float, **image: Any) -> AxesImage:
-    """Draw values (rows, columns) as coloured cells, with numbers if there are few."""
-    drawn = ax.imshow(values, **{"cmap": COLORMAP, "vmin": vmin, "vmax": vmax, "interpolation": "nearest", **image})
+def heatmap(
+    ax: Axes, values: np.ndarray, rows: np.ndarray, columns: np.ndarray, label: str, **options: Any
+) -> tuple[AxesImage, list[Any]]:
+    """Draw values (R, C) as coloured cells with a colour bar; return the image and the numbers in the cells.
+
+    Numbers are drawn in a contrasting colour, if there are few cells.
+    """
+    drawn = ax.imshow(values, interpolation="nearest", **options)
     ax.spines[:].set_visible(False)
-    return drawn
-
-
-def write_numbers(drawn: AxesImage, values: np.ndarray) -> list:
-    """Write the number of each cell in a contrasting colour; write nothing if there are too many cells."""
-    if max(values.shape) > NUMBERED:
-        return []
-    size = min(LARGEST_FONT, 0.33 * _length(drawn.axes.xaxis) / values.shape[1])
-    return [
-        drawn.axes.text(j, i, f"{value:.2f}", ha="center", va="center", size=size, color=_contrast(drawn, value))
-        for (i, j), value in np.ndenumerate(np.round(values, 2) + 0.0)  # no -0.00
-    ]
-
-
-def _contrast(drawn: AxesImage, value: float) -> str:
-    red, green, blue, _ = drawn.cmap(drawn.norm(np.asarray(value)))
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
-
-
-def color_scale(drawn: AxesImage, label: str, width: float) -> Any:
-    """Draw a colour bar next to the plot, of the same height; `width` is relative to the plot."""
-    ax = drawn.axes
-    bar = ax.figure.colorbar(drawn, cax=ax.inset_axes((1.02, 0.0, width, 1.0)), label=label)
+    label_ticks(ax.yaxis, rows)
+    label_ticks(ax.xaxis, columns)
+    bar = ax.figure.colorbar(drawn, cax=ax.inset_axes((1.02, 0.0, 0.035, 1.0)), label=label)
     bar.outline.set_visible(False)
-    return bar
+    texts: list[Any] = []
+    if max(values.shape) <= NUMBERED:
+        size = min(LARGEST_FONT, 0.33 * _length(ax.xaxis) / values.shape[1])
+        for (i, j), value in np.ndenumerate(np.round(values, 2) + 0.0):  # no -0.00
+            red, green, blue, _ = drawn.cmap(drawn.norm(np.asarray(value)))
+            color = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+            texts.append(ax.text(j, i, f"{value:.2f}", ha="center", va="center", size=size, color=color))
+    return drawn, texts
 
 
 def weight_order(weights: np.ndarray) -> np.ndarray:

@@ -42,7 +42,8 @@ def _scale_name(model: Any) -> str:
 class TaskEffectsDisplay(Display):
     """Effects of groups with their intervals, in order ("caterpillar plot"), and what pooling did to them.
 
-    With more than 30 groups, those with the largest and smallest effects are shown, and the named ones.
+    An arrow leads from the level without pooling to the level. With more than 30 groups, those with the largest and
+    smallest effects are shown, and the named ones.
 
     Parameters
     ----------
@@ -52,8 +53,6 @@ class TaskEffectsDisplay(Display):
         Show the slopes along this column instead of levels.
     groups : sequence of labels, optional
         Groups to show in any case; they are highlighted.
-    raw : bool, default True
-        Whether to show the level without pooling, with an arrow from it to the level.
     unit : str, default "units of the target"
 
     Attributes
@@ -68,7 +67,7 @@ class TaskEffectsDisplay(Display):
     >>> effects = pd.DataFrame(
     ...     {"level": [0.5, -0.5], "standard_error": [0.1, 0.2], "raw_level": [0.6, -0.7]}, index=["a", "b"]
     ... )
-    >>> TaskEffectsDisplay(effects).shown
+    >>> TaskEffectsDisplay(effects).shown_
     ['b', 'a']
     """
 
@@ -78,20 +77,21 @@ class TaskEffectsDisplay(Display):
         *,
         column: str | None = None,
         groups: Sequence[Any] = (),
-        raw: bool = True,
         unit: str = "units of the target",
     ) -> None:
-        self.effects, self.column, self.groups, self.unit = effects, column, list(groups), unit
-        self.raw = raw and column is None
-        name = "level" if column is None else f"slope of {column}"
-        if name not in effects:
+        self.effects, self.groups, self.unit = effects, list(groups), unit
+        self.name = "level" if column is None else f"slope of {column}"
+        if self.name not in effects:
             known = [key.removeprefix("slope of ") for key in effects if key.startswith("slope of ")]
             raise ValueError(f"the effects have no slope of {column!r}; they have slopes of {listing(known) or 'none'}")
         if unknown := [group for group in self.groups if group not in effects.index]:
             raise ValueError(f"unknown groups {listing(unknown)}; the effects have {listing(effects.index.tolist())}")
-        self.values = effects[name].to_numpy(dtype=float)
+        self.values = effects[self.name].to_numpy(dtype=float)
         error = "standard_error" if column is None else f"standard_error of {column}"
         self.half = norm.ppf(0.5 + 0.5 * COVERAGE) * effects[error].to_numpy(dtype=float)
+        labels = effects.index[np.argsort(self.values, kind="stable")].tolist()
+        shown = {*labels[: SHOWN // 2], *labels[-SHOWN // 2 :], *groups} if len(labels) > SHOWN else set(labels)
+        self.shown_ = [label for label in labels if label in shown]
 
     @classmethod
     def from_estimator(
@@ -101,7 +101,6 @@ class TaskEffectsDisplay(Display):
         grouping: Any = None,
         column: str | None = None,
         groups: Sequence[Any] = (),
-        raw: bool = True,
         ax: Any = None,
     ) -> Self:
         """Draw the effects of the groups of a fitted Kin model.
@@ -110,74 +109,52 @@ class TaskEffectsDisplay(Display):
         ----------
         estimator : fitted KinRegressor or KinClassifier
         grouping : as for `task_effects`, optional
-        column, groups, raw : see above
+        column, groups : see above
         ax : matplotlib axes, optional
         """
         check_is_fitted(estimator)
         effects = estimator.task_effects(grouping)
-        return cls(effects, column=column, groups=groups, raw=raw, unit=_scale_name(estimator)).plot(ax)
-
-    @property
-    def shown(self) -> list[Any]:
-        """The groups that are drawn, from the smallest effect to the largest."""
-        order = np.argsort(self.values, kind="stable")
-        labels = self.effects.index[order].tolist()
-        if len(labels) <= SHOWN:
-            return labels
-        ends = {*labels[: SHOWN // 2], *labels[-SHOWN // 2 :]}
-        return [label for label in labels if label in ends or label in self.groups]
+        return cls(effects, column=column, groups=groups, unit=_scale_name(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        self.shown_ = self.shown
+        label = f"{self.name}, relative to the average group ({self.unit})"
+        self.ax_ = task_axes(ax, np.array(self.shown_, dtype=object), label, self.effects.index.name or "group")
         at = self.effects.index.get_indexer(self.shown_)
-        rank = np.argsort(np.argsort(self.values, kind="stable"), kind="stable")[at]
-        left_out = np.flatnonzero(np.diff(rank) > 1)
-        self.ax_ = task_axes(ax, np.array(self.shown_))
         values, half, y = self.values[at], self.half[at], np.arange(len(at))
         named = np.isin(at, self.effects.index.get_indexer(self.groups)) if self.groups else np.zeros(len(at), bool)
+        with_raw = self.name == "level" and "raw_level" in self.effects
         self.ax_.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        for i, (rows, text) in enumerate(((~named, f"with a {COVERAGE:.0%} interval"), (named, "named"))):
+        text = f"{'pooled, ' if with_raw else ''}with a {COVERAGE:.0%} interval"
+        for rows, label, color, marker in (
+            (~named, text, COLORS[0], MARKERS[0]),
+            (named, "named", COLORS[4], MARKERS[1]),
+        ):
             if rows.any():
-                color = COLORS[0] if i == 0 else COLORS[4]
-                label = ("pooled, " if self.raw and i == 0 else "") + text
                 ends = values[rows] - half[rows], values[rows] + half[rows]
                 self.ax_.hlines(y[rows], *ends, color=color, linewidth=1.5, zorder=2)
-                style: dict[str, Any] = {"color": color, "marker": MARKERS[i], "s": 22, "zorder": 3}
-                self.ax_.scatter(values[rows], y[rows], label=label, **style)
-        if self.raw and "raw_level" in self.effects:
+                self.ax_.scatter(values[rows], y[rows], label=label, color=color, marker=marker, s=22, zorder=3)
+        if with_raw:
             self._draw_raw(self.effects["raw_level"].to_numpy(dtype=float)[at], values, y)
-        for gap in left_out.tolist():
-            skipped = int(rank[gap + 1] - rank[gap] - 1)
+        rank = np.argsort(np.argsort(self.values, kind="stable"), kind="stable")[at]
+        for gap in np.flatnonzero(np.diff(rank) > 1).tolist():
             self.ax_.axhline(gap + 0.5, color="0.6", linewidth=0.8, linestyle=":")
-            self.ax_.annotate(
-                f"{skipped} more",
-                (1.0, gap + 0.5),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="center",
-                size=8,
-                color="0.3",
-                backgroundcolor="white",
-            )
-        label_ticks(self.ax_.yaxis, np.array(self.shown_, dtype=object))
-        what = "level" if self.column is None else f"slope of {self.column}"
-        label = f"{what}, relative to the average group ({self.unit})"
-        self.ax_.set(xlabel=label, ylabel=self.effects.index.name or "group", ylim=(-0.7, len(at) - 0.3))
+            style: dict[str, Any] = {
+                "ha": "right",
+                "va": "center",
+                "size": 8,
+                "color": "0.3",
+                "backgroundcolor": "white",
+            }
+            text, place = f"{rank[gap + 1] - rank[gap] - 1} more", (1.0, gap + 0.5)
+            self.ax_.annotate(text, place, xycoords=("axes fraction", "data"), **style)
         add_legend(self.ax_, 3)
 
     def _draw_raw(self, raw: np.ndarray, values: np.ndarray, y: np.ndarray) -> None:
-        style: dict[str, Any] = {
-            "facecolors": "white",
-            "edgecolors": COLORS[2],
-            "linewidths": 0.8,
-            "marker": "s",
-            "s": 16,
-            "zorder": 1.5,
-        }
-        self.ax_.scatter(raw, y - 0.25, label="without pooling", **style)
+        hollow: dict[str, Any] = {"facecolors": "white", "edgecolors": COLORS[2], "linewidths": 0.8, "marker": "s"}
+        self.ax_.scatter(raw, y - 0.25, label="without pooling", s=16, zorder=1.5, **hollow)
         far = np.abs(raw - values) > 0.02 * np.ptp(np.append(raw, values))
+        arrow = {"arrowstyle": "->", "color": "0.45", "linewidth": 0.8, "shrinkA": 2, "shrinkB": 3}
         for start, end, row in zip(raw[far], values[far], y[far], strict=True):
-            arrow = {"arrowstyle": "->", "color": "0.45", "linewidth": 0.8, "shrinkA": 2, "shrinkB": 3}
             self.ax_.annotate("", (end, row), (start, row - 0.25), arrowprops=arrow, zorder=1)
 
 
@@ -219,10 +196,11 @@ class VarianceSharesDisplay(Display):
         names, values = list(self.shares), np.array(list(self.shares.values()))
         height = extent(len(names), 0.32, 1.0, 5.0)
         self.ax_ = new_axes(ax, 5.0, height, (0.3 + labels_extent(names, height), 0.8))
-        kinds, rows = np.array([_kind_of_term(name) for name in names]), np.arange(len(names))
+        own = ("level", "slopes", "own ", "task features")
+        kinds = ["noise" if n == "noise" else list(KINDS)[not n.startswith(own)] for n in names]
         self.bars_: dict[str, Any] = {}
         for kind, color in KINDS.items():
-            at = rows[kinds == kind]
+            at = np.flatnonzero(np.array(kinds) == kind)
             bars = self.ax_.barh(at, values[at], color=color, edgecolor="0.2", linewidth=0.6, label=kind)
             self.ax_.bar_label(bars, [f"{value:.0%}" for value in values[at]], padding=3, size=9)
             self.bars_ |= dict(zip([names[i] for i in at], bars, strict=True))
@@ -232,13 +210,6 @@ class VarianceSharesDisplay(Display):
         )
         self.ax_.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         add_legend(self.ax_, 3)
-
-
-def _kind_of_term(name: str) -> str:
-    if name == "noise":
-        return name
-    own = name.startswith(("level", "slopes", "own ", "task features"))
-    return "between groups" if own else "common to all groups"
 
 
 class ColumnEffectDisplay(Display):
@@ -274,9 +245,7 @@ class ColumnEffectDisplay(Display):
         self.effect, self.column, self.groups, self.unit = effect, column, list(groups), unit
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, column: Any, *, groups: Sequence[Any] = (), encoder: Any = None, ax: Any = None
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, column: Any, *, groups: Sequence[Any] = (), ax: Any = None) -> Self:
         """Draw the effect of a column on the target of a fitted Kin model.
 
         Parameters
@@ -286,15 +255,13 @@ class ColumnEffectDisplay(Display):
             The name of the column, or its position if X was an array.
         groups : sequence of labels, optional
             Groups whose curves are highlighted. Others are drawn thin, at most 100 of them.
-        encoder : TableEncoder, optional
-            The encoder of the rows, if it is not part of the estimator.
         ax : matplotlib axes, optional
         """
         check_is_fitted(estimator)
         labels = find_grouping(estimator, None)[1].tolist()
         step = max(1, -(-len(labels) // CURVES))
         drawn = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
-        effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)], encoder)
+        effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
         return cls(effect, column, groups=groups, unit=_scale_name(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -302,44 +269,23 @@ class ColumnEffectDisplay(Display):
         is_text = effect.values.dtype.kind in "OU"
         x = np.arange(len(effect.values)) if is_text else effect.values
         self.ax_ = new_axes(ax, 5.5, 3.8)
-        named = [group in self.groups for group in effect.groups.tolist()]
-        thin = len(effect.groups) - sum(named)
-        for i, (curve, is_named) in enumerate(zip(effect.curves, named, strict=True)):
-            label = "groups" if not is_named and i == named.index(False) else None
-            if not is_named:
-                style: dict[str, Any] = {
-                    "color": "0.65",
-                    "linewidth": 0.9 if thin <= 10 else 0.4,
-                    "marker": "." if is_text else "",
-                }
-                self.ax_.plot(x, curve, label=label, zorder=1, **style)
+        named = np.array([group in self.groups for group in effect.groups.tolist()], dtype=bool)
+        if not named.all():
+            thin: dict[str, Any] = {"linewidth": 0.9 if (~named).sum() <= 10 else 0.4, "marker": "." if is_text else ""}
+            lines = self.ax_.plot(x, effect.curves[~named].T, color="0.65", zorder=1, **thin)
+            lines[0].set_label("groups")
         for i, at in enumerate(np.flatnonzero(named).tolist()):
-            color, marker = (NAMED[i % len(NAMED)], MARKERS[(i + 1) % len(MARKERS)])
-            every = max(1, len(x) // 10)
-            self.ax_.plot(
-                x,
-                effect.curves[at],
-                color=color,
-                marker=marker,
-                markersize=4,
-                markevery=every,
-                linewidth=1.2,
-                zorder=3,
-                label=shorten(effect.groups[at]),
-            )
+            color, marker = NAMED[i % len(NAMED)], MARKERS[(i + 1) % len(MARKERS)]
+            style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
+            label = shorten(effect.groups[at])
+            self.ax_.plot(x, effect.curves[at], markevery=max(1, len(x) // 10), label=label, **style)
         half = norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
         if is_text:
             self.ax_.errorbar(x, effect.mean, half, fmt="o", color=COLORS[0], zorder=4, label="average group")
             label_ticks(self.ax_.xaxis, effect.values)
         else:
-            band: dict[str, Any] = {
-                "color": COLORS[0],
-                "alpha": 0.25,
-                "linewidth": 0,
-                "zorder": 2,
-                "label": f"{COVERAGE:.0%} band",
-            }
-            self.ax_.fill_between(x, effect.mean - half, effect.mean + half, **band)
+            band: dict[str, Any] = {"color": COLORS[0], "alpha": 0.25, "linewidth": 0, "label": f"{COVERAGE:.0%} band"}
+            self.ax_.fill_between(x, effect.mean - half, effect.mean + half, zorder=2, **band)
             self.ax_.plot(x, effect.mean, color=COLORS[0], linewidth=2.2, zorder=4, label="average group")
         if effect.values.dtype.kind == "M":
             from matplotlib.dates import AutoDateLocator, ConciseDateFormatter

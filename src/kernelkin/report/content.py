@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..facts import changed_parameters, relative_gap
-from ..plots._axes import weight_order
-from ..plots.kernel_weights import MANY_KERNELS, kernel_groups
+from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights, weight_order
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
 from ..relations.scores import LEVEL, R2
@@ -164,22 +163,15 @@ def _kernels(model: Any) -> dict[str, Any] | None:
     """Return the shares of the kernels in each task, or of groups of kernels if there are many."""
     if not hasattr(model, "kernel_weights_") or len(model.tasks_) > MOST_TASKS:
         return None
-    weights, names = np.asarray(model.kernel_weights_, dtype=np.float64), np.asarray(model.kernel_names_)
-    count, grouped = len(names), len(names) > MANY_KERNELS
-    if grouped:
-        groups = kernel_groups(names)
-        kept = list(dict.fromkeys(groups.tolist()))
-        weights = np.stack([weights[:, groups == name].sum(axis=1) for name in kept], axis=1)
-        names = np.array(kept)
-    totals = weights.sum(axis=1, keepdims=True)
-    shares = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
+    weights, names = grouped_weights(model)
+    shares, count = KernelWeightsDisplay(weights, model.tasks_, names).shares, len(model.kernel_names_)
     if np.ptp(shares, axis=0).max() < 0.005:
         # All tasks have the same weights: one row says it.
         shares = shares[:1]
     return {
-        "names": [str(name) for name in names.tolist()],
+        "names": names,
         "count": count,
-        "grouped": grouped,
+        "grouped": len(names) < count,
         "shares": table(shares),
         "order": weight_order(shares).tolist(),
     }

@@ -91,8 +91,9 @@ class TableSchema:
         frame : DataFrame
         task, target : as `task` and `target_names` of the schema; of several task columns, the first is `task`
         drop : as for `TableEncoder`
-        regression, offset, exposure, decimal, units : as for the schema
+        regression : as for the schema
         standardise : whether the model learns standardised numbers; False for counts
+        offset, exposure, decimal, units : as for the schema
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)

@@ -1,0 +1,293 @@
+"""Plots of scores of each task, prediction intervals and their coverage, and the calibration of probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from ..data.arrays import missing
+from ..data.checks import read_rows, split_task_columns
+from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, task_axes
+
+# With more rows, only intervals that miss their target are drawn.
+MANY_ROWS = 400
+
+
+class TaskScoresDisplay(Display):
+    """Scores per task of one or more models, with tasks ordered by the gain of the first model over the second.
+
+    Parameters
+    ----------
+    scores : dict of str to array (T,)
+        The scores of each model; the second model is the baseline.
+    tasks : sequence of T labels
+    score_name : str, default "score"
+
+    Attributes
+    ----------
+    order_ : array (T,), the task drawn in each row, from the bottom; by score if there is one model.
+    points_ : dict of str to the points drawn for each model.
+    ax_, figure_ : the axes and the figure.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import TaskScoresDisplay
+    >>> display = TaskScoresDisplay({"MK-MTRL": [0.9, 0.7], "average": [0.6, 0.7]}, ["a", "b"])
+    >>> display.order_.tolist()
+    [1, 0]
+    """
+
+    def __init__(self, scores: Mapping[str, Any], tasks: Sequence[Any], *, score_name: str = "score") -> None:
+        self.tasks, self.score_name = np.asarray(tasks), score_name
+        self.scores = {model: np.asarray(values, dtype=np.float64) for model, values in scores.items()}
+        for model, values in self.scores.items():
+            if values.shape != self.tasks.shape:
+                raise ValueError(f"model {model!r} has scores of shape {values.shape} for {len(self.tasks)} tasks")
+        first, *others = self.scores.values()
+        self.order_ = np.argsort(first - others[0] if others else first, kind="stable")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        tasks: Any = None,
+        baselines: Mapping[str, Any] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the task scores of a fitted estimator and of baselines.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `score_tasks`
+        X, y, tasks : as for `score_tasks`
+        baselines : dict from names to fitted estimators, optional
+            Models to compare with.
+        ax : matplotlib axes, optional
+        """
+        models = {type(estimator).__name__: estimator, **(baselines or {})}
+        found = {name: model.score_tasks(X, y, tasks) for name, model in models.items()}
+        labels = list(next(iter(found.values())))
+        scores = {name: [of_task[label] for label in labels] for name, of_task in found.items()}
+        return cls(scores, labels, score_name="accuracy" if is_classifier(estimator) else "R²").plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        first, *others = self.scores
+        by = f"gain of {first} on {others[0]}" if others else self.score_name
+        self.ax_ = task_axes(ax, self.tasks[self.order_], self.score_name, f"task, by {by}")
+        self.points_: dict[str, Any] = {}
+        stack, y = np.stack(list(self.scores.values()))[:, self.order_], np.arange(len(self.tasks))
+        self.ax_.hlines(y, stack.min(axis=0), stack.max(axis=0), color="0.8", zorder=0)
+        few = len(self.tasks) <= FEW_TASKS
+        for i, (model, values) in enumerate(zip(self.scores, stack, strict=True)):
+            mean, color = float(np.nanmean(values)), COLORS[i % len(COLORS)]
+            style = (
+                {"markersize": 6.0, "markeredgecolor": "white", "markeredgewidth": 0.5} if few else {"markersize": 3.0}
+            )
+            points = self.ax_.plot(values, y, MARKERS[i % len(MARKERS)], color=color, **style)
+            self.points_[model] = points[0]
+            points[0].set_label(f"{model} (mean {mean:.3f})")
+            self.ax_.axvline(mean, color=color, linewidth=0.8, linestyle=":", zorder=0)
+        add_legend(self.ax_, 2)
+
+
+class IntervalsDisplay(Display):
+    """Targets against predictions, with intervals; intervals that miss their target are highlighted.
+
+    Parameters
+    ----------
+    predicted, target : arrays (n,)
+    ends : array (n, 2)
+        Lower and upper ends.
+    tasks : array (n,) of labels, optional
+    coverage : float, default 0.9
+        Share of targets that the intervals should contain.
+
+    Attributes
+    ----------
+    is_covered_ : array (n,) of bool
+        Whether the interval contains the target.
+    ax_, figure_ : the axes and the figure.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import IntervalsDisplay
+    >>> display = IntervalsDisplay([1.0, 2.0], [1.1, 5.0], [[0.5, 1.5], [1.5, 2.5]])
+    >>> display.is_covered_.tolist()
+    [True, False]
+    """
+
+    def __init__(self, predicted: Any, target: Any, ends: Any, tasks: Any = None, *, coverage: float = 0.9) -> None:
+        self.predicted, self.target, self.ends = (np.asarray(part, float) for part in (predicted, target, ends))
+        self.tasks = np.full(len(self.target), "all rows") if tasks is None else np.asarray(tasks)
+        self.coverage = coverage
+        self.is_covered_ = (self.ends[:, 0] <= self.target) & (self.target <= self.ends[:, 1])
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, coverage: float = 0.9, ax: Any = None
+    ) -> Self:
+        """Draw the intervals of a fitted regressor on rows it was not fitted on.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `predict_interval`
+        X, y, tasks : as for `score_tasks`
+        coverage : float, default 0.9
+            Share of targets that the intervals should contain.
+        ax : matplotlib axes, optional
+        """
+        predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
+        y, column = np.asarray(y, dtype=np.float64), getattr(estimator, "task_column", None)
+        if predicted.ndim == 2:
+            tasks = np.broadcast_to(estimator.tasks_, predicted.shape)
+        elif tasks is None and column is not None:
+            tasks = next(iter(split_task_columns(read_rows(X), column)[1].values()))
+        known = ~missing(y)
+        labels = None if tasks is None else np.asarray(tasks)[known]
+        return cls(predicted[known], y[known], ends[known], labels, coverage=coverage).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        self.ax_ = new_axes(ax, 5.0, 4.5)
+        ends = [self.predicted.min(), self.predicted.max()]
+        self.ax_.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+        many, share = len(self.target) > MANY_ROWS, self.is_covered_.mean()
+        names = f"in the interval ({share:.1%}; nominal {self.coverage:.0%})", f"outside ({1 - share:.1%})"
+        for i, (rows, name) in enumerate(zip((self.is_covered_, ~self.is_covered_), names, strict=True)):
+            x = self.predicted[rows]
+            if not (many and i == 0):
+                self.ax_.vlines(x, *self.ends[rows].T, color=COLORS[i], linewidth=0.6, alpha=0.6, zorder=1 + i)
+            size = 5 if many else 16
+            self.ax_.scatter(x, self.target[rows], s=size, color=COLORS[i], marker=MARKERS[i], label=name, zorder=3 + i)
+        self.ax_.set(xlabel="predicted", ylabel="actual")
+        add_legend(self.ax_)
+
+
+class CoverageDisplay(IntervalsDisplay):
+    """Coverage of prediction intervals for each task.
+
+    Parameters
+    ----------
+    predicted, target, ends, tasks, coverage : as for `IntervalsDisplay`
+
+    Attributes
+    ----------
+    labels_, counts_, shares_ : arrays (T,)
+        The tasks, from the bottom, with the number of rows and the coverage of each.
+    ax_, figure_ : the axes and the figure.
+
+    Examples
+    --------
+    >>> from kernelkin.plots import CoverageDisplay
+    >>> display = CoverageDisplay([1.0, 2.0], [1.1, 5.0], [[0.5, 1.5], [1.5, 2.5]], ["a", "b"])
+    >>> display.labels_.tolist(), display.shares_.tolist()
+    (['b', 'a'], [0.0, 1.0])
+    """
+
+    def __init__(self, predicted: Any, target: Any, ends: Any, tasks: Any = None, *, coverage: float = 0.9) -> None:
+        super().__init__(predicted, target, ends, tasks, coverage=coverage)
+        labels, codes, counts = np.unique(self.tasks, return_inverse=True, return_counts=True)
+        shares = np.bincount(codes, self.is_covered_) / counts
+        order = np.argsort(shares, kind="stable")
+        self.labels_, self.counts_, self.shares_ = labels[order], counts[order], shares[order]
+
+    def _draw(self, ax: Any) -> None:
+        T, y = len(self.labels_), np.arange(len(self.labels_))
+        self.ax_ = task_axes(ax, self.labels_, "share of targets in their intervals", "task")
+        # The range of coverage expected by chance for this many rows if the intervals are correct.
+        reach = 2 * np.sqrt(self.coverage * (1 - self.coverage) / self.counts_)
+        ends = np.clip([self.coverage - reach, self.coverage + reach], 0.0, 1.0)
+        self.ax_.hlines(y, *ends, color="0.85", linewidth=200 / max(T, 40), zorder=0)
+        size, label = 6.0 if T <= FEW_TASKS else 3.0, f"coverage ({self.is_covered_.mean():.1%} of all rows)"
+        self.ax_.plot(self.shares_, y, MARKERS[0], color=COLORS[0], markersize=size, label=label)
+        nominal: dict[str, Any] = {"color": COLORS[2], "linewidth": 0.8, "linestyle": "--"}
+        self.ax_.axvline(self.coverage, label="nominal; grey: by chance", **nominal)
+        add_legend(self.ax_, 2)
+
+
+class ReliabilityDisplay(Display):
+    """Frequencies of classes against their probabilities, for all rows in bins and for each task as a whole.
+
+    Parameters
+    ----------
+    probabilities : sequence of T arrays (n_t,)
+        The probability of the second class for each row of a task; for more classes, the probabilities of all classes.
+    happened : sequence of T arrays (n_t,) of bool
+        Whether the row belongs to that class.
+    n_bins : int, default 10
+        Bins of equal numbers of rows.
+
+    Attributes
+    ----------
+    predicted_, observed_, errors_ : arrays (bins,)
+        Mean probability, frequency, and standard error of the frequency in each bin.
+    task_predicted_, task_observed_ : arrays (T,)
+        Mean probability and frequency in each task.
+    ax_, figure_ : the axes and the figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.plots import ReliabilityDisplay
+    >>> p = np.array([0.1, 0.1, 0.8, 0.8])
+    >>> display = ReliabilityDisplay([p], [np.array([False, False, True, False])], n_bins=2)
+    >>> display.predicted_.tolist(), display.observed_.tolist()
+    ([0.1, 0.8], [0.0, 0.5])
+    """
+
+    def __init__(self, probabilities: Sequence[Any], happened: Sequence[Any], *, n_bins: int = 10) -> None:
+        p, hit = (np.concatenate([np.ravel(part) for part in parts]) for parts in (probabilities, happened))
+        if p.shape != hit.shape:
+            raise ValueError(f"there are {len(p)} probabilities, but {len(hit)} outcomes")
+        bins = [part for part in np.array_split(np.argsort(p, kind="stable"), n_bins) if len(part)]
+        self.predicted_ = np.array([p[part].mean() for part in bins])
+        self.observed_ = np.array([hit[part].mean() for part in bins])
+        # For a frequency of 0 or 1, use the standard error that a single deviating row would give.
+        smoothed = np.array([(hit[part].sum() + 1) / (len(part) + 2) for part in bins])
+        self.errors_ = np.sqrt(smoothed * (1 - smoothed) / [len(part) for part in bins])
+        self.task_predicted_ = np.array([np.mean(part) for part in probabilities])
+        self.task_observed_ = np.array([np.mean(part) for part in happened])
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, n_bins: int = 10, ax: Any = None
+    ) -> Self:
+        """Draw the reliability of a fitted classifier on rows it was not fitted on.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `predict_proba`
+        X, y, tasks : as for `score_tasks`
+        n_bins : int, default 10
+            Bins of equal numbers of rows.
+        ax : matplotlib axes, optional
+        """
+        p, classes, y = estimator.predict_proba(X, tasks), estimator.classes_, np.asarray(y)
+        if y.ndim == 2 and p.ndim == 2:
+            p = np.stack([1.0 - p, p], axis=-1)
+        if p.ndim == 3:
+            parts = [(p[:, t], y[:, t]) for t in range(p.shape[1])]
+        elif tasks is None:
+            parts = [(p, y)]
+        else:
+            tasks = np.asarray(tasks)
+            parts = [(p[tasks == label], y[tasks == label]) for label in np.unique(tasks)]
+        used = slice(1, None) if len(classes) == 2 else slice(None)
+        hits = [(part[:, np.newaxis] == classes)[:, used] for _, part in parts]
+        return cls([part[:, used] for part, _ in parts], hits, n_bins=n_bins).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        self.ax_ = new_axes(ax, 4.5, 4.5)
+        self.ax_.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+        if (T := len(self.task_predicted_)) > 1:
+            points: dict[str, Any] = {"s": 20 if T <= FEW_TASKS else 8, "color": COLORS[1], "marker": MARKERS[1]}
+            self.ax_.scatter(self.task_predicted_, self.task_observed_, label=f"each of {T} tasks", zorder=1, **points)
+        bins: dict[str, Any] = {"yerr": 2 * self.errors_, "color": COLORS[0], "marker": MARKERS[0], "zorder": 2}
+        self.ax_.errorbar(self.predicted_, self.observed_, label="all rows, in bins (2 standard errors)", **bins)
+        self.ax_.set(xlabel="probability", ylabel="frequency", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        add_legend(self.ax_)

@@ -12,9 +12,8 @@ from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
 from ..data.forms import TaskData
-from ..kernels.families import is_precomputed
+from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes

@@ -148,8 +148,11 @@ class MultiTaskEstimator(ShownEstimator):
         """
         classification, min_rows = is_classifier(self), getattr(self, "min_rows", None)
         data = self.read_rows(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode)
-        sharing = self.borrowing_tasks(data) if tiny_tasks(data, classification=classification) else ()
-        return settle_tiny_tasks(data, sharing, classification=classification, min_rows=min_rows)
+        faults = tiny_tasks(data, classification=classification)
+        if not faults:
+            return data
+        sharing = self.borrowing_tasks(data)
+        return settle_tiny_tasks(data, faults, sharing, classification=classification, min_rows=min_rows)
 
     def read_rows(
         self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any

@@ -44,9 +44,9 @@ def _of_structure(member: FittedStructure) -> dict[str, float]:
     at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
     found = _common(member, X[at], at)
     # What levels of groups with these shares of the rows contribute to the variance of rows.
-    shares = (
-        [np.full(member.n_outputs, 1.0 / member.n_outputs)] if member.wide else [np.bincount(c) / len(X) for c in codes]
-    )
+    shares = [np.bincount(part) / len(X) for part in codes]
+    if member.wide:
+        shares = [np.full(member.n_outputs, 1.0 / member.n_outputs)]
     differ = [1.0 - float(part @ part) for part in shares]
     for term in member.model.terms:
         grouping = getattr(term, "grouping", None)

@@ -23,7 +23,7 @@ from ...kernels.grams import (
     project,
     project_stack,
 )
-from ...kernels.kernel import FittedKernel, diagonals, evaluate, pairs
+from ...kernels.kernel import FittedKernel, diagonals, evaluate
 from ..couplings import Coupling
 from .build import KernelBank, RawGrams, positions_in_order
 from .lowrank import LowRankKernels
@@ -48,7 +48,7 @@ class RowKernels:
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Raw values (K, p) at pairs of rows i (p,), j (p,)."""
-        return self.X[i, j].T if self.kernels is None else pairs(self.kernels, self.X, i, j)
+        return self.X[i, j].T if self.kernels is None else evaluate(self.kernels, self.X, at=(i, j))
 
     def diagonals(self, rows: np.ndarray) -> np.ndarray:
         """k(x, x) of these rows, (K, p)."""

@@ -179,21 +179,11 @@ class TableSchema:
         return {self.task: first} | {name: _labels(frame, name, whole) for name, whole in self.groupings.items()}
 
     def first_tasks(self, frame: Any) -> np.ndarray | None:
-        """Return the task of each row in the first grouping, or None if every target is a task.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the task of each row in the first grouping, or None if every target is a task."""
         return None if self.task is None else _labels(frame, self.task, self.whole_tasks)
 
     def options(self, frame: Any) -> dict[str, np.ndarray]:
-        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it."""
         name = self.offset or self.exposure
         if name is None:
             return {}

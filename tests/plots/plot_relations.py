@@ -20,7 +20,7 @@ def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
         groups=groups,
         linkage=tree(groups),
         null="permutation",
-        reason="the groups have like inputs, levels and noise",
+        reason="the groups have similar inputs, levels and noise",
         alpha=alpha,
         n_permutations=199,
         left_out=np.array([]),

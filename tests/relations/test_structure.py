@@ -150,7 +150,7 @@ def test_the_common_fit_is_ridge_regression_with_offsets():
 def test_the_null_follows_from_the_data_and_its_reason_is_given():
     rng = np.random.default_rng(1)
     X, y, tasks = null_problem("one function", 1)
-    assert find(X, y, tasks).reason == "the groups have like inputs, levels and noise"
+    assert find(X, y, tasks).reason == "the groups have similar inputs, levels and noise"
     assert find(X, y + 3.0 * tasks, tasks).reason == "the groups differ in their levels"
     assert find(X + 2.0 * tasks[:, np.newaxis], y, tasks).reason == "the groups differ in their inputs"
     Y = np.column_stack([X[:, 0], X[:, 1]]) + 0.1 * rng.normal(size=(len(X), 2))
@@ -172,7 +172,7 @@ def test_correlated_errors_of_tasks_on_the_same_rows_are_no_structure():
 def test_tasks_that_all_differ_are_said_to():
     X, y, tasks, _ = group_problem(6, 60, 0)
     apart = find(X, y, tasks)
-    assert apart.structured and apart.n_groups == 6 and "no two of them pass as one" in str(apart)
+    assert apart.structured and apart.n_groups == 6 and "any two of them can be told apart" in str(apart)
 
 
 def test_groups_that_are_alike_are_one_whatever_the_test_says():

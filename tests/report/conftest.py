@@ -110,7 +110,7 @@ def tested_relations(groups, tasks):
         groups=groups,
         linkage=np.column_stack([first, steps + 1, steps, steps + 2]).astype(float),
         null="permutation",
-        reason="the groups have like inputs, levels and noise",
+        reason="the groups have similar inputs, levels and noise",
         alpha=0.05,
         n_permutations=199,
         left_out=np.array([]),

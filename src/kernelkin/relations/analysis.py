@@ -84,11 +84,11 @@ class TaskRelations:
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)
         one = "share one function up to an offset"
         if not self.structured:
-            return f"No structure found ({p}): nothing speaks against {T} groups that {one}."
+            return f"No structure found ({p}): the data are consistent with {T} groups that {one}."
         if self.n_groups == 1:
             return f"Structure found ({p}): the groups do not all {one}, but no clusters of them can be told apart."
         if self.n_groups == T:
-            return f"Structure found ({p}): the groups do not {one}, and no two of them pass as one."
+            return f"Structure found ({p}): the groups do not {one}, and any two of them can be told apart."
         return f"Structure found ({p}): the groups do not all {one}. {self.n_groups} clusters can be told apart."
 
     def __str__(self) -> str:
@@ -106,7 +106,8 @@ class TaskRelations:
             found.append(f"Likeness between clusters: {between.min():.2f} to {between.max():.2f}.")
         if len(self.left_out):
             found.append(f"Groups with one row are in no cluster: {listing(self.left_out, 6)}.")
-        how = "rows dealt to groups at random" if self.null == "permutation" else "targets simulated without structure"
+        permuted = self.null == "permutation"
+        how = "rows assigned to groups at random" if permuted else "targets simulated without structure"
         return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
 
 

@@ -45,7 +45,7 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
     if _anova(np.abs(residuals - data.means(residuals)), data) < ALIKE_LEVEL:
         differ.append("noise")
     if not differ:
-        return "permutation", "the groups have like inputs, levels and noise"
+        return "permutation", "the groups have similar inputs, levels and noise"
     return "simulation", f"the groups differ in their {' and '.join(differ)}"
 
 

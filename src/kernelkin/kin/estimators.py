@@ -29,9 +29,10 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "variance_components_": (
         "dict from str to float",
         "Share of each term in the variance of the targets, including `noise`, in descending order; the shares sum to "
-        "one. `level`: levels of groups; `linear`: linear part common to all groups; `slopes`: differences between the "
-        "slopes of groups; `common smooth`, `additive`: curves shared by all groups; `own smooth`, `own additive`: "
-        "curves of each group. For two classes, on the scale of log odds; for counts, of logarithms.",
+        "one. `level`: levels of groups, including the mean of their own curves; `linear`: linear part "
+        "common to all groups; `slopes`: differences between the slopes of groups; `common smooth`, `additive`: curves "
+        "shared by all groups; `own smooth`, `own additive`: curves of each group. For two classes, on the scale of "
+        "log odds; for counts, of logarithms.",
     ),
     "members_": ("tuple of dicts", "The averaged structures: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (

@@ -31,7 +31,7 @@ EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
 FEWER_EVALUATIONS, FEWER_WARM = 30, 5
 # With more than `MOST_ROWS` rows, parameters are learned on whole groups with this many rows in all; then a few
 # evaluations follow on all rows, and folds keep the parameters.
-SUBSET_ROWS, LAST_EVALUATIONS = 50_000, 2
+SUBSET_ROWS, LAST_EVALUATIONS = 30_000, 2
 # A structure is dropped after the first fold if it is behind the best by this many standard errors.
 HOPELESS = 4.0
 # With fewer rows, fits are too short for threads.

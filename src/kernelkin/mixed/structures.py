@@ -18,7 +18,7 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 # is a block.
 EXACT_ROWS = 300
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
-MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 200_000
+MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000
 LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS = 150, 100, 300
 KNOTS = 12
 

@@ -148,8 +148,11 @@ class MultiTaskEstimator(ShownEstimator):
         """
         classification, min_rows = is_classifier(self), getattr(self, "min_rows", None)
         data = self.read_rows(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode)
-        sharing = self.borrowing_tasks(data) if tiny_tasks(data, classification=classification) else ()
-        return settle_tiny_tasks(data, sharing, classification=classification, min_rows=min_rows)
+        faults = tiny_tasks(data, classification=classification)
+        if not faults:
+            return data
+        sharing = self.borrowing_tasks(data)
+        return settle_tiny_tasks(data, faults, sharing, classification=classification, min_rows=min_rows)
 
     def read_rows(
         self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
@@ -332,8 +335,8 @@ class MultiTaskEstimator(ShownEstimator):
         path : str or path, optional
             Also write the report to this HTML file. The file works offline.
         X, y, tasks : as for `score`, optional
-            Test data. By default, the report uses held-out predictions of the training rows. A loaded model has no
-            held-out predictions and needs test data.
+            Test data. By default, the report uses held-out predictions of the training rows. Models of the paper that
+            were copied or loaded from a file have none and need test data.
         sharing, relations : SharingReport, TaskRelations, optional
             Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks) to
             include.

@@ -282,7 +282,7 @@ def test_fit_without_targets_does_not_name_a_class_of_the_inside():
 
 def test_search_without_tasks_warns():
     """One task is meant rarely, and is silent only where it was said."""
-    with pytest.warns(UserWarning, match=r"^no tasks were given: all rows are taken for one task\. .* task_column"):
+    with pytest.warns(UserWarning, match=r"^no tasks were given: all rows are treated as one task\. .* task_column"):
         KinRegressor().training_data(X, Y)
     assert KinRegressor().training_data(X, Y, tasks=np.zeros(N)).n_tasks == 1
     assert KinRegressor().training_data(X, np.column_stack([Y, Y])).form == "wide"

@@ -4,7 +4,7 @@ import pytest
 from kernelkin.kernels import kernel as kernel_module
 from kernelkin.kernels.families import gaussian_kernels, polynomial_kernels, resolve_kernels
 from kernelkin.kernels.grams import mirror
-from kernelkin.kernels.kernel import GaussianKernel, evaluate, fit_kernels, median_distance, pairs
+from kernelkin.kernels.kernel import GaussianKernel, evaluate, fit_kernels, median_distance
 
 
 def brute_median(X, repeats=None):
@@ -110,12 +110,6 @@ def test_no_rows_to_predict(X):
     assert evaluate(fit_kernels(resolve_kernels(None), X), X[:0], X).shape == (6, 0, 20)
 
 
-@pytest.mark.parametrize("out", [np.empty((6, 20, 19)), np.empty((6, 20, 20), dtype=np.float32)])
-def test_wrong_out_is_refused(X, out):
-    with pytest.raises(ValueError, match=r"out must be float64 of shape \(6, 20, 20\)"):
-        evaluate(fit_kernels(resolve_kernels(None), X), X, out=out)
-
-
 def test_one_dimension_is_refused(X):
     with pytest.raises(ValueError, match=r"two-dimensional array of rows and columns; got shape \(20,\)"):
         fit_kernels(resolve_kernels(None), X[:, 0])
@@ -138,7 +132,7 @@ def test_a_callable_that_returns_nan_is_named_also_between_other_rows(X):
     with pytest.raises(ValueError, match="kernel 'broken' has NaN"):
         kernel(X[:4], X)
     with pytest.raises(ValueError, match="kernel 'broken' has NaN"):
-        pairs([kernel], X, [0, 1], [1, 0])
+        evaluate([kernel], X, at=([0, 1], [1, 0]))
 
 
 def test_what_scikit_learn_refuses_is_named(X):

@@ -8,8 +8,8 @@ import pytest
 
 from kernelkin import MKMTRLRegressor, TableEncoder, TwoStageMKMTRLRegressor, linear_kernels
 from kernelkin.data.forms import read_training
-from kernelkin.kernels.families import resolve_kernels
-from kernelkin.kernels.sources import column_groups, group_name, source_kernels
+from kernelkin.kernels.families import resolve_kernels, source_kernels
+from kernelkin.kernels.sources import column_groups, group_name
 from kernelkin.paper.model_selection import MultiTaskCV
 
 

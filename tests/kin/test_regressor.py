@@ -428,6 +428,21 @@ def test_quantiles_of_weighted_scores_and_beyond_the_largest():
     assert plain.quantile(0.99) == pytest.approx(values[-1] * norm.ppf(0.995) / norm.ppf(0.95))
 
 
+def test_shares_of_variance_are_those_of_the_data_where_a_common_curve_is_flat():
+    """A common smooth of long length scales has a large prior variance; levels may be part of own smooths."""
+    rng = np.random.default_rng(0)
+    groups, rows = np.arange(400) % 40, rng.normal(size=(400, 3))
+    level, slope = rng.normal(size=(2, 40))
+    parts = [level[groups], 0.5 * slope[groups] * rows[:, 0], 0.7 * np.sin(2 * rows[:, 1]), 0.3 * rng.normal(size=400)]
+    model = KinRegressor(random_state=0).fit(rows, sum(parts), tasks=groups)
+    shares = model.variance_components_
+    own = sum(share for name, share in shares.items() if name == "slopes" or name.startswith("own "))
+    common = sum(share for name, share in shares.items() if name in ("linear", "additive", "common smooth"))
+    true = np.array([part.var() for part in parts]) / sum(part.var() for part in parts)
+    np.testing.assert_allclose([shares["level"], own, common, shares["noise"]], true, atol=0.08)
+    assert set(list(model.column_shares_)[:2]) == {"0", "1"}
+
+
 def test_shares_of_columns_in_a_term_sum_to_one(fitted):
     for member in fitted.functions_.members:
         parts = components._by_column(member)

@@ -17,6 +17,7 @@ from kernelkin.mixed import (
 )
 from kernelkin.mixed.average import Member
 from kernelkin.mixed.components import variance_components
+from kernelkin.mixed.terms import matern, squared_distances
 
 SLOPES = Structure("slopes")
 SMOOTH = Structure("common smooth", slopes=False, common=True)
@@ -133,21 +134,24 @@ def test_the_average_has_the_mean_and_variance_of_the_mixture():
 
 
 @pytest.mark.parametrize("exact_rows", [300, 10])
-def test_shares_of_variance_are_expected_variances_of_drawn_functions(exact_rows, monkeypatch):
-    """Exact, and in blocks: the mean diagonal of a term's covariance less its mean entry."""
+def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups(exact_rows, monkeypatch):
+    """Exact, and in blocks. The level has the part of own smooths that shifts a group as a whole."""
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
     data, folds = make_data()
     fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
     shares = variance_components([fitted], np.ones(1), Gaussian())
     X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
-    same = data.groups[0][:, None] == data.groups[0]
-    covariances = {
-        "level": p["level"]["variance"] * same,
-        "linear": (X * p["linear"]["variances"]) @ X.T,
-        "slopes": (X * p["slopes"]["variances"]) @ X.T * same,
+    kernel = matern(squared_distances(X / p["smooth"]["lengths"], X / p["smooth"]["lengths"]))[0]
+    linear = fitted.predict(data.X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]
+    differ = 1.0 - np.square(np.bincount(data.groups[0]) / len(X)).sum()
+    raw = {
+        "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * kernel.mean()),
+        "linear": linear.var(),
+        "slopes": differ * (X**2 * p["slopes"]["variances"]).sum(1).mean(),
+        "own smooth": differ * p["smooth"]["own"][0] * (1.0 - kernel.mean()),
     }
-    raw = {name: np.diag(K).mean() - K.mean() for name, K in covariances.items()}
     assert np.isclose(sum(shares.values()), 1.0)
+    assert shares.keys() == {*raw, "noise"}
     for name, value in raw.items():
         np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)
 

@@ -104,7 +104,7 @@ def test_a_model_without_held_out_values_says_what_to_pass():
     copied = pickle.loads(pickle.dumps(MODEL))
     message = (
         r"this MKMTRLRegressor has no held-out values, because it was copied or loaded from a file: pass "
-        r"labelled rows that it was not fitted to, as report\(X=..., y=..., tasks=...\)"
+        r"labelled rows that were not used in fit, as report\(X=..., y=..., tasks=...\)"
     )
     with pytest.raises(ValueError, match=message):
         copied.report()

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A subcommand: the function `run` of the module is called with the arguments and the terminal.
+    """A subcommand. The function named `run` of `module` is called with the arguments and the terminal.
 
-    `writes_files` means that the result is a file, so the command continues when standard output is closed.
+    If `writes_files`, the result is a file, and the command continues when standard output is closed.
     """
 
     name: str
@@ -36,7 +36,10 @@ def _fit(parser: ArgumentParser) -> None:
     _data(parser)
     parser.add_argument("-o", "--out", required=True, metavar="MODEL", help="file to save the model to")
     parser.add_argument(
-        "--model", metavar="NAME", help="see `kernelkin models` (default: Kin, an average of mixed kernel models)"
+        "--model",
+        metavar="NAME",
+        help="see `kernelkin models` (default: Kin, an average of mixed kernel models; MK-MTRL with --cv, or if --set "
+        "names parameters that Kin does not have)",
     )
     _training(parser)
     parser.add_argument(
@@ -69,8 +72,8 @@ def _data(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COL",
-        help="column with the group of each row; give it again for further groupings, such as --task school --task "
-        "class: reports go by the first",
+        help="column with the group of each row; repeat the option for further groupings, such as --task school --task "
+        "class: reports use the first",
     )
     parser.add_argument(
         "--target",
@@ -109,9 +112,16 @@ def _format(parser: ArgumentParser) -> None:
 
 
 def _training(parser: ArgumentParser) -> None:
-    parser.add_argument("--kernels", nargs="+", metavar="SPEC", help="see below (default: Gaussians and linear)")
+    parser.add_argument(
+        "--kernels",
+        nargs="+",
+        metavar="SPEC",
+        help="see below (default: Kin uses functions of the columns, other models Gaussian and linear kernels)",
+    )
     _task_features(parser, "similar tasks have similar functions (Kin)")
-    parser.add_argument("--cv", action="store_true", help="choose parameters by 5-fold cross-validation")
+    parser.add_argument(
+        "--cv", action="store_true", help="choose parameters by 5-fold cross-validation (default model: MK-MTRL)"
+    )
     parser.add_argument(
         "--set",
         nargs="+",

@@ -29,12 +29,12 @@ MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 
 
 class Panel(NamedTuple):
-    """Rows of groups.
+    """A data set with groups.
 
     Attributes
     ----------
-    question : what the demo asks, in a sentence.
-    unit, axis : names of the target, and of the first column, for figures.
+    question : the question of the demo, in a sentence.
+    unit, axis : names of the target and of the first column, for figures.
     X, y, groups : columns (n, d), targets (n,) and groups (n,).
     """
 
@@ -46,7 +46,7 @@ class Panel(NamedTuple):
     groups: np.ndarray
 
     def draw(self, rows: int, seed: int) -> np.ndarray:
-        """Return a mask of training rows: so many random rows of each group."""
+        """Return a mask of training rows: `rows` random rows of each group."""
         rng, train = np.random.default_rng(seed), np.zeros(len(self.y), dtype=bool)
         for group in np.unique(self.groups):
             train[rng.permutation(np.flatnonzero(self.groups == group))[:rows]] = True
@@ -108,7 +108,7 @@ def make_models() -> dict[str, Any]:
 
 
 class DemoResult(NamedTuple):
-    """Errors and times by model, one for each draw; and predictions and intervals of all rows in the first draw."""
+    """Errors and times of each model in each draw, and predictions and intervals for all rows in the first draw."""
 
     panel: Panel
     train: np.ndarray
@@ -118,7 +118,7 @@ class DemoResult(NamedTuple):
     interval: np.ndarray
 
     def means(self) -> dict[str, float]:
-        """Return the mean RMSE by model, the least first."""
+        """Return the mean RMSE by model, in ascending order."""
         means = {name: float(np.mean(errors)) for name, errors in self.errors.items()}
         return dict(sorted(means.items(), key=lambda item: item[1]))
 
@@ -198,7 +198,7 @@ def _keep(terminal: Terminal, outcome: DemoResult, folder: Path, settings: dict[
 
 
 def _draw(outcome: DemoResult) -> Figure:
-    """Draw the errors of all models, and two models beside the data in three groups, by their gain."""
+    """Draw the errors of all models, and two models with the data of three groups: large, median and small gain."""
     from matplotlib.figure import Figure
 
     panel, other = outcome.panel, outcome.best_other()

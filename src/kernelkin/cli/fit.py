@@ -27,7 +27,7 @@ from .problem import TableProblem, load_problem
 from .terminal import Terminal, complain
 from .training import SEARCHED, Recipe, check_parameters
 
-# Folds of the comparison: fewer for more rows, and for models that search.
+# Folds of the comparison: fewer for more rows, for Kin and with --cv.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
 # Time limit in seconds of the parts of the comparison after the first.
 SECONDS = 60.0
@@ -121,7 +121,7 @@ def _fit_and_save(
 
 @contextmanager
 def _cannot_lose(out: str) -> Iterator[None]:
-    """Turn an error into a warning: the fitted model is saved."""
+    """Turn an error into a warning, because the fitted model is already saved."""
     try:
         yield
     except KeyboardInterrupt:
@@ -148,7 +148,7 @@ def _compare(
     terminal: Terminal,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Print the comparison with simpler models, and return what the model file keeps of it."""
+    """Print the comparison with simpler models, and return the parts that are stored in the model file."""
     arguments, few = recipe.arguments, len(problem.frame) <= MANY_ROWS
     progress.begin("comparison with simpler models")
     folds = FOLDS if few and recipe.name != SEARCHED and not arguments.cv else FEWER_FOLDS
@@ -203,7 +203,7 @@ def _sharing(
 
 
 def run_compare(arguments: Namespace, terminal: Terminal) -> None:
-    """Cross-validate the given models, Kin and the baselines; gains are those of the first model."""
+    """Cross-validate the given models, Kin and the baselines; gains are those of the first given model."""
     if arguments.folds < 2:
         raise ValueError(f"--folds must be at least 2, not {arguments.folds}")
     # Tiny tasks have no row to test on, and some of the models cannot learn them.
@@ -240,7 +240,7 @@ def read_times(problem: TableProblem, schema: TableSchema, arguments: Namespace)
 
 
 def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> TaskRelations | None:
-    """Return the test of the task relations; None with too many tasks, or too few with two rows."""
+    """Return the test of the task relations; None for counts, too many tasks, or fewer than two tasks with two rows."""
     tasks = schema.first_tasks(frame)
     sizes = None if tasks is None else np.unique(tasks, return_counts=True)[1]
     if getattr(model, "loss", "") == "poisson":

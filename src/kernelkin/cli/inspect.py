@@ -1,4 +1,4 @@
-"""`kernelkin inspect`, `effects`, `report` and `models`: describe a saved model, or the models that there are."""
+"""`kernelkin inspect`, `effects`, `report` and `models`: describe a saved model, or list all models."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
 
 
 def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the columns of the table of groups, by title, without those that say the same of all groups."""
+    """Return the columns of the table of groups by title, without columns that are the same for all groups."""
     tasks, found = model.tasks_.tolist(), {}
     if "task_rows" in about:
         counts = dict(map(tuple, about["task_rows"]))
@@ -118,7 +118,7 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
     cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
     for name in table.columns[table.columns.str.startswith("slope of ")]:
-        # Slopes of texts, one for each of their values, are in the file only.
+        # Only slopes of numbers are printed; others, such as those of each value of a text, are in the file.
         if name.partition(" of ")[2] in scales:
             errors = table[name.replace("slope", "standard_error", 1)]
             cells[name] = [

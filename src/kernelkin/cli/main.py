@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"interrupted; {error}" if str(error) else "interrupted")
         return INTERRUPTED
     except Exception as error:
-        if _is_broken_pipe(error):  # the reader, such as `head`, has closed the pipe
+        if _is_broken_pipe(error):  # the reading process, such as `head`, has closed the pipe
             return FAILED
         if debug:
             raise
@@ -92,9 +92,9 @@ def _run(arguments: Namespace) -> int:
 
 
 def _function(command: Command) -> Callable[[Namespace, Terminal], None]:
-    """Import the function of a command; an interrupt meanwhile ends the process in silence.
+    """Import the function of a command; an interrupt during the import ends the process without a message.
 
-    An exception would be raised inside the import of an extension module.
+    Otherwise, KeyboardInterrupt could be raised while an extension module is imported.
     """
     handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
     if handled:
@@ -107,7 +107,7 @@ def _function(command: Command) -> Callable[[Namespace, Terminal], None]:
 
 
 def _fill_closed_streams() -> None:
-    """Open closed standard streams on the null device, so that no later file gets their descriptors."""
+    """Open closed standard streams on the null device, so that files opened later do not get their descriptors."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

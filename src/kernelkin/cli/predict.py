@@ -1,4 +1,4 @@
-"""`kernelkin predict`: predict a table of any length, piece by piece."""
+"""`kernelkin predict`: add predictions to a table of any length, piece by piece."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .training import TASK, by_task, read_task_features
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Characters at which a spreadsheet starts a formula.
+# First characters of cells that a spreadsheet runs as formulas.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -118,7 +118,7 @@ def _predict_all(
 
 
 def _with_tasks(saved: Any, arguments: Namespace) -> Any:
-    """Return the model with the new tasks of a file of features."""
+    """Return the model extended to new tasks, whose features are in a file."""
     if not hasattr(saved.model, "with_tasks"):
         raise ValueError(f"--task-features: {type(saved.model).__name__} does not use features of tasks; fit Kin")
     frame = read_task_features(arguments.task_features, saved.schema.task or TASK, text_format(arguments))
@@ -157,7 +157,7 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
 
 
 def neutralise(frame: DataFrame) -> DataFrame:
-    """Return the table with texts changed so that no spreadsheet runs them as formulas."""
+    """Return the table with texts changed so that a spreadsheet does not run them as formulas."""
     texts = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind not in "biufc"]
     return frame.assign(**{name: [_neutral(cell) for cell in frame[name]] for name in texts})
 

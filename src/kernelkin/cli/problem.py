@@ -1,4 +1,4 @@
-"""Build a learning problem from a table and command line arguments: rows, tasks, targets, and their kind."""
+"""Build a learning problem from a table and command line arguments: rows, tasks and targets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TableProblem:
 
     Attributes
     ----------
-    tasks : the columns of groups, the one that reports go by first; empty if every target is a task.
+    tasks : the columns with groups; reports use the first. Empty if every target is a task.
     targets : the columns to predict; a single one if there is a task column.
     units : the units of the targets, such as "EUR", if their cells have any.
     tiny_tasks : the tasks with one row, or one class.
@@ -107,10 +107,10 @@ def load_problem(arguments: Namespace) -> TableProblem:
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     with in_file(arguments.data):
         check_names(frame.columns, special)
-        # Cells that cannot be encoded are refused here, where row numbers are still those of the file.
+        # Raises for cells that cannot be encoded, while row numbers are still those of the file.
         encoder.fit(frame.drop(columns=special))
         problem = read_problem(frame, arguments)
-    # All rows tell whether the day comes first in dates.
+    # Whether the day comes first in dates is decided on all rows, before some are left out.
     found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     return replace(problem, day_first=found if arguments.day_first is None else arguments.day_first)
 

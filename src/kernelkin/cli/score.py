@@ -66,14 +66,14 @@ def _groups(rows: HeldOutRows) -> list[dict[str, Any]]:
 
 
 def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
-    """Return the rows that have their groups and a target, and the number of the others."""
+    """Return the rows that have all groups and a target, and the number of other rows."""
     schema = saved.schema
     assert schema is not None
     form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task_names, schema.target_names, form)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])
-        # Refuses bad cells before rows are left out, while row numbers are those of the file.
+        # Raises for invalid cells before rows are left out, while row numbers are those of the file.
         schema.targets(frame), schema.encode(frame)
     gone = frame[list(schema.target_names)].isna().all(axis=1) | frame[schema.task_names].isna().any(axis=1)
     if gone.all():

@@ -1,4 +1,4 @@
-"""Fit models to a learning problem, as set by command line arguments."""
+"""Fit models to a learning problem with the settings of the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..progress import Progress
 
 
-# The default model, which needs no parameters: an average of mixed kernel models.
+# The default model: an average of mixed kernel models, without parameters to choose.
 SEARCHED = "Kin"
 # The column with the task names in a table of task features, if the tasks are several targets.
 TASK = "task"
@@ -69,7 +69,7 @@ class Recipe:
 
     @property
     def shares_functions(self) -> bool:
-        """Whether tasks share parts of their functions, so that a task with one row or one class can be fitted."""
+        """Whether tasks share parts of their functions. If so, tasks with one row or one class can be fitted."""
         known, given = self.parameters, read_parameters(self.arguments.set)
         return self.name == SEARCHED or bool(given.get("couplings") and "couplings" in known)
 
@@ -83,7 +83,7 @@ class Recipe:
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
         model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
         model = getattr(model, "best_estimator_", model)
-        # Not needed in the saved model.
+        # The callback is not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
     def unfitted(self, schema: TableSchema, progress: Progress, *, quiet: bool = False) -> Any:
@@ -229,7 +229,7 @@ def _family(item: str, name: str, numbers: str | None) -> Any:
     if name in ("gaussian", "rbf"):
         return gaussian_kernels(values)
     if name in ("polynomial", "poly"):
-        # The family refuses degrees that are not whole numbers.
+        # `polynomial_kernels` raises an error for degrees that are not whole numbers.
         degrees: list[Any] = [int(value) if value.is_integer() else value for value in values or (1.0, 2.0, 3.0)]
         return polynomial_kernels(degrees)
     if values is not None:

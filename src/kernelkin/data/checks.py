@@ -261,9 +261,7 @@ def _refuse_rows(bad: np.ndarray, what: str) -> None:
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Return the weights of the rows of X as nonnegative floats (n,); ones if none are given."""
-    if sample_weight is None:
-        return np.ones(len(X))
+    """Return the weights of the rows of X as nonnegative floats (n,)."""
     weights = as_array(sample_weight, "sample_weight")
     if holds_dates(weights):
         raise TypeError("sample_weight holds dates or times, not numbers")

@@ -161,14 +161,23 @@ def read_training(
     X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
     check_lengths(X, y=Y, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
-    weights = check_weights(sample_weight, X)
+    weights = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, X)
     names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
     groupings = tuple(Grouping(name, *np.unique(values, return_inverse=True)) for name, values in further.items())
-    context = (names, origins, groupings)
-    data = _wide(X, Y, y, weights, *context) if Y.ndim == 2 else _long(X, Y, weights, tasks, *context)
-    if min_rows is None or data.form != "long":
+    if Y.ndim == 2:
+        return _wide(X, Y, y, weights, names, origins, groupings)
+    labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
+    if tasks is not None:
+        labels, codes = np.unique(tasks, return_inverse=True)
+    kept = np.flatnonzero(weights > 0)
+    order = kept[np.argsort(codes[kept], kind="stable")]
+    parts = tuple(np.split(order, np.cumsum(np.bincount(codes[kept], minlength=len(labels)))[:-1]))
+    form: Form = "single" if tasks is None else "long"
+    targets = tuple(Y[part] for part in parts)
+    data = TaskData(X, parts, targets, weights, labels, form, names, origins, groupings)
+    if min_rows is None or tasks is None:
         return data
-    small = {t for t, targets in enumerate(data.y) if len(targets) < min_rows}
+    small = {t for t, part in enumerate(parts) if len(part) < min_rows}
     return _set_aside(data, small, min_rows, f"fewer rows than min_rows={min_rows}")
 
 
@@ -246,18 +255,6 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     return TaskData(X, rows, targets, weights, names, "wide", *context)
 
 
-def _long(X: np.ndarray, y: np.ndarray, weights: np.ndarray, tasks: np.ndarray | None, *context: Any) -> TaskData:
-    if tasks is None:
-        labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
-    else:
-        labels, codes = np.unique(tasks, return_inverse=True)
-    kept = np.flatnonzero(weights > 0)
-    order = kept[np.argsort(codes[kept], kind="stable")]
-    rows = tuple(np.split(order, np.cumsum(np.bincount(codes[kept], minlength=len(labels)))[:-1]))
-    form: Form = "single" if tasks is None else "long"
-    return TaskData(X, rows, tuple(y[part] for part in rows), weights, labels, form, *context)
-
-
 def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
     """Return the tasks at these positions, with only their rows."""
     rows = [data.rows[t] for t in tasks]
@@ -290,15 +287,20 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
 
 
 def settle_tiny_tasks(
-    data: TaskData, sharing: Collection[int] = (), *, classification: bool, min_rows: int | None = None
+    data: TaskData,
+    faults: dict[int, str],
+    sharing: Collection[int] = (),
+    *,
+    classification: bool,
+    min_rows: int | None = None,
 ) -> TaskData:
     """Raise if a task cannot be learned or, for long data with `min_rows`, set it aside.
 
-    The tasks at the positions `sharing` share parts of their functions; for these, one row or one class is enough.
+    `faults` are from `tiny_tasks`. The tasks at the positions `sharing` share parts of their functions; for these, one
+    row or one class is enough.
     """
-    faults = tiny_tasks(data, classification=classification)
     if all(len(data.y[t]) for t in faults):
-        if classification and faults and sharing and all((y == y[0]).all() for y in data.y):
+        if classification and sharing and all((y == y[0]).all() for y in data.y):
             raise ValueError("every task has one class only; at least one task needs two or more classes")
         faults = {t: fault for t, fault in faults.items() if t not in sharing}
     if min_rows is not None and data.form == "long":

@@ -13,7 +13,7 @@ ENGINES: dict[str, type[Threads] | type[Dask]] = {engine.name: engine for engine
 
 
 def clone_with_engine(estimator: Any) -> Any:
-    """Implement `__sklearn_clone__`: a Dask client cannot be copied, so clones share it."""
+    """Implement `__sklearn_clone__`: clones share a Dask client, because it cannot be copied."""
     from sklearn.base import BaseEstimator
 
     engine = getattr(estimator, "engine", None)
@@ -25,7 +25,7 @@ def clone_with_engine(estimator: Any) -> Any:
 
 
 def state_without_engine(estimator: Any) -> dict[str, Any]:
-    """Implement `__getstate__`: pickles replace a Dask client by threads."""
+    """Implement `__getstate__`: in a pickle, threads replace a Dask client."""
     from sklearn.base import BaseEstimator
 
     state = BaseEstimator.__getstate__(estimator)

@@ -1,4 +1,4 @@
-"""Dask (`distributed`): objects on the workers of a cluster, sent again if a worker dies."""
+"""Dask (`distributed`): store objects on the workers of a cluster, and send them again if a worker dies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from uuid import uuid4
 from ..exceptions import ClusterError
 from .threads import with_one_thread
 
-# Bytes of Gram matrices per block of tasks: not too many blocks for a scheduler, and small compared with its memory.
+# Bytes of Gram matrices per block of tasks: few enough blocks for the scheduler, and small for the memory of a worker.
 BLOCK_BYTES = 1 << 26
 # How often lost objects are sent again before an error is raised.
 MOST_REBUILDS = 10
 
-# Status of a future whose object, or an object it depends on, was lost.
+# Status of a future if its object, or an object it depends on, was lost.
 _LOST = ("cancelled", "lost")
 # Seconds to wait for workers; a restarted worker needs time for its imports.
 WAIT = 120
@@ -85,7 +85,7 @@ class Dask:
             self.refuse(error)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the future of a call on a worker; the worker must have the same version of kernelkin."""
+        """Submit a call and return its future; the worker must have the same version of kernelkin."""
         from .. import __version__
 
         key = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
@@ -131,7 +131,7 @@ class Dask:
 
 
 class DaskHeld:
-    """Objects on workers. A copy is kept here, so that objects lost with a worker can be sent again.
+    """Objects on workers. This process keeps a copy, so that objects lost with a worker can be sent again.
 
     Parameters
     ----------

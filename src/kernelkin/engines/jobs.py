@@ -19,7 +19,7 @@ class Jobs:
     Parameters
     ----------
     total : int
-        Total number of steps of all jobs.
+        Number of steps of all jobs together.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     report : callable, optional
@@ -29,7 +29,7 @@ class Jobs:
 
     Attributes
     ----------
-    is_complete : whether all jobs were run so far.
+    is_complete : whether no job has been skipped so far.
 
     Examples
     --------

@@ -86,7 +86,7 @@ Result = TypeVar("Result")
 # Runs independent jobs: `each(function, items)` returns the list of results, in order.
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
-# Batches of items per thread: few, to limit overhead, but enough for threads to finish at about the same time.
+# Number of batches of items per thread: small, to limit overhead, but large enough for threads to finish together.
 _PIECES_PER_THREAD = 8
 
 
@@ -96,7 +96,7 @@ def serially(function: Callable[[Item], Result], items: Iterable[Item]) -> list[
 
 
 def count_workers(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` stands for."""
+    """Return the number of threads for the parameter `n_jobs`."""
     from joblib import effective_n_jobs
 
     if n_jobs == 0:
@@ -131,11 +131,11 @@ class Workers(SingleThreadedBLAS):
 
 @dataclass(frozen=True)
 class Threads:
-    """Engine that uses `n_jobs` threads of this process; all Gram matrices are in its memory.
+    """Engine that uses `n_jobs` threads of this process; all data are in its memory.
 
     Attributes
     ----------
-    name : its key in `ENGINES`.
+    name : the key in `ENGINES`.
     splits : whether the engine splits a fit into blocks of tasks.
     """
 
@@ -159,7 +159,7 @@ class Threads:
 
 
 class ThreadsHeld:
-    """Objects of this process, as `DaskHeld` has those on workers."""
+    """Objects in this process, with the interface of `DaskHeld`."""
 
     def __init__(self, items: Sequence[Any], n_jobs: int | None) -> None:
         self.items, self.n_jobs = items, n_jobs

@@ -1,4 +1,4 @@
-"""Families of kernels, the conversion of the parameter `kernels` to a list of Kernel, and `profile_kernel`."""
+"""Families of kernels, the conversion of the parameter `kernels` to fitted kernels, and `profile_kernel`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from ..data.forms import TaskData
 from ..decompositions import eigh
 from .kernel import (
     CallableKernel,
     Columns,
+    FittedKernel,
     GaussianKernel,
     Kernel,
     KernelFunction,
     LinearKernel,
     PolynomialKernel,
     TanimotoKernel,
+    fit_kernels,
     freeze_columns,
     label_columns,
 )
@@ -26,6 +29,16 @@ from .kernel import (
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Kernels of scikit-learn that are always positive semi-definite; others are tested on the training rows.
 PSD_METRICS = frozenset({"chi2", "cosine", "laplacian"})
+# Warn if the largest standard deviation of a column is more than this many times the smallest.
+MAX_RATIO = 100.0
+
+
+def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
+    # Per-feature kernels get their column in the name when they are expanded.
+    if columns is not None and not per_feature:
+        columns = freeze_columns(columns, name)
+        name += label_columns(columns)
+    return Kernel(name, function, columns, per_feature)
 
 
 def gaussian_kernels(
@@ -201,9 +214,12 @@ def is_precomputed(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "precomputed"
 
 
+_DEFAULT = (*gaussian_kernels(), *linear_kernels())
+
+
 def default_kernels() -> list[Kernel]:
     """Return Gaussian kernels of five bandwidths around the median distance, and a linear kernel."""
-    return [*gaussian_kernels(), *linear_kernels()]
+    return list(_DEFAULT)
 
 
 KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
@@ -223,7 +239,7 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     kernel of scikit-learn), a callable (X, Y) -> matrix, or a nested list of these. Duplicate names get the suffixes
     " (2)", " (3)" and so on.
     """
-    left, unique = [default_kernels() if kernels is None else kernels], []
+    left, unique = [_DEFAULT if kernels is None else kernels], []
     # The column is appended to the name of a per-feature kernel, so it may have the name of another kernel.
     taken: set[tuple[str, bool]] = set()
     while left:
@@ -268,9 +284,51 @@ def _one_kernel(given: Any) -> Kernel:
     return Kernel(getattr(function, "__name__", type(function).__name__), CallableKernel(given))
 
 
-def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
-    # Per-feature kernels get their column in the name when they are expanded.
-    if columns is not None and not per_feature:
-        columns = freeze_columns(columns, name)
-        name += label_columns(columns)
-    return Kernel(name, function, columns, per_feature)
+def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
+    """Return the kernels that a user means by `kernels`, fitted on the training rows.
+
+    Parameters
+    ----------
+    kernels : what `resolve_kernels` reads, mapping from names to columns, or "auto"
+        The kernels themselves. A mapping adds to the default kernels three Gaussians and a linear kernel for each
+        named group of columns. "auto" adds a Gaussian for each group of columns found in the data.
+    """
+    from .sources import group_kernels, named_groups, on_encoded_columns  # it imports this module
+
+    if isinstance(kernels, Mapping):
+        if not kernels:
+            raise ValueError("kernels is an empty dict: name at least one group of columns")
+        kernels = [*default_kernels(), *named_groups(kernels)]
+    elif isinstance(kernels, str) and kernels == "auto":
+        kernels = [*default_kernels(), *group_kernels(data)]
+    found = list(_DEFAULT) if kernels is None else resolve_kernels(kernels)
+    if data.feature_origins is not None:
+        found = on_encoded_columns(found, data.feature_origins)
+    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
+
+
+def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
+    """Return a warning if a Gaussian on all columns combines columns of very different standard deviations.
+
+    Encoded tables are already scaled, and precomputed kernels (None) have no columns.
+    """
+    d = data.X.shape[1]
+    if kernels is None or d < 2 or data.feature_origins is not None:
+        return ()
+    if not any(isinstance(k.function, GaussianKernel) and len(k.columns) == d for k in kernels):
+        return ()
+    spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
+    varying = np.flatnonzero(spreads > 0)
+    if not len(varying):
+        return ()
+    wide, narrow = varying[spreads[varying].argmax()], varying[spreads[varying].argmin()]
+    ratio = spreads[wide] / spreads[narrow]
+    if not ratio > MAX_RATIO:
+        return ()
+    names = range(d) if data.feature_names is None else data.feature_names
+    text = (
+        f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
+        "Gaussian kernels on all columns depend mostly on a few of them: scale the columns (StandardScaler, "
+        "TableEncoder), or use KinRegressor or KinClassifier, which scale them"
+    )
+    return ((text, UserWarning),)

@@ -24,11 +24,6 @@ MAX_ROWS = 1000
 PAIR_BLOCK = 64
 
 
-def thin(n: int) -> slice:
-    """Return a slice of at most MAX_ROWS of n rows: all, or every (n // MAX_ROWS + 1)-th."""
-    return slice(None, None, 1 if n <= MAX_ROWS else n // MAX_ROWS + 1)
-
-
 def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
     """Return the weighted median of the non-zero distances between the rows of X (n, d); 1.0 if there are none.
 
@@ -39,7 +34,7 @@ def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> f
 
     weight = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     kept = np.flatnonzero(weight > 0)
-    kept = kept[thin(len(kept))]
+    kept = kept[:: len(kept) // MAX_ROWS + 1] if len(kept) > MAX_ROWS else kept
     distance = pdist(X[kept].astype(np.float64))
     apart = distance > 0
     if not apart.any():
@@ -391,49 +386,20 @@ def fit_kernels(
 
 
 def evaluate(
-    kernels: Sequence[FittedKernel], X: np.ndarray, Y: np.ndarray | None = None, out: np.ndarray | None = None
+    kernels: Sequence[FittedKernel],
+    X: np.ndarray,
+    Y: np.ndarray | None = None,
+    at: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return raw kernel matrices (K, n, m) between X (n, d) and Y (m, d), in the precision of X and Y.
 
-    Y=None uses X, and matrices are then exactly symmetric (except those of callables). Apart from `out`, which must
-    have the shape and dtype of the result, no array of the size of a matrix is allocated.
+    Y=None uses X, and matrices are then exactly symmetric (except those of callables). With positions `at`, both of
+    length p, only the values (K, p) at these pairs of rows of X are computed, in O(p d) for kernels on d columns;
+    callables need 64 evaluations per pair. No other array of the size of a matrix is allocated.
     """
     X, Y = as_float(X), None if Y is None else as_float(Y)
-    shape = (len(kernels), len(X), len(X if Y is None else Y))
-    dtype = X.dtype if Y is None else np.result_type(X, Y)
-    if out is None:
-        out = np.empty(shape, dtype=dtype)
-    elif out.shape != shape or out.dtype != dtype:
-        raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
-    _fill(kernels, X, Y, None, out)
-    return out
-
-
-def pairs(kernels: Sequence[FittedKernel], X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """Return k(X[i], X[j]) of each kernel (K, len(i)); X (n, d), positions i and j of the same length.
-
-    The cost is O(len(i) d) for kernels on d columns. Callables need 64 evaluations per pair.
-    """
-    X = as_float(X)
-    out = np.empty((len(kernels), len(i)), dtype=X.dtype)
-    _fill(kernels, X, None, (i, j), out)
-    return out
-
-
-def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
-    """Return k(x, x) of each kernel for the rows of X (n, d): (K, n)."""
-    every = np.arange(len(X))
-    return pairs(kernels, X, every, every)
-
-
-def _fill(
-    kernels: Sequence[FittedKernel],
-    X: np.ndarray,
-    Y: np.ndarray | None,
-    at: tuple[np.ndarray, np.ndarray] | None,
-    out: np.ndarray,
-) -> None:
-    """Write kernel values into `out`: matrices (K, n, m), or values at pairs `at` of rows of X (K, p)."""
+    shape = (len(X), len(X if Y is None else Y)) if at is None else (len(at[0]),)
+    out = np.empty((len(kernels), *shape), dtype=X.dtype if Y is None else np.result_type(X, Y))
     families: dict[Any, list[int]] = {}
     for k, kernel in enumerate(kernels):
         families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
@@ -450,3 +416,10 @@ def _fill(
             for k in others:
                 kernels[k].function.apply(values, out=out[k])
             kernel.function.apply(values, out=values)
+    return out
+
+
+def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
+    """Return k(x, x) of each kernel for the rows of X (n, d): (K, n)."""
+    every = np.arange(len(X))
+    return evaluate(kernels, X, at=(every, every))

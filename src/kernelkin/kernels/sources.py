@@ -1,4 +1,4 @@
-"""Kernels of a model: given as a list, or made from groups of columns of the training data."""
+"""Kernels on groups of columns: named by the user, found in the training data, or of one origin in a table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..data.forms import TaskData
-from .families import default_kernels, gaussian_kernels, linear_kernels, resolve_kernels
-from .kernel import FittedKernel, GaussianKernel, Kernel, fit_kernels
+from .families import gaussian_kernels, linear_kernels, resolve_kernels
+from .kernel import Kernel
 
 # Maximum number of groups of columns.
 MAX_GROUPS = 50
@@ -19,34 +19,11 @@ MAX_GROUPS = 50
 CORRELATED = 0.8
 # Maximum number of columns for which all pairwise correlations are computed.
 MAX_PAIRED = 1000
-# Warn if the largest standard deviation of a column is more than this many times the smallest.
-MAX_RATIO = 100.0
 
 Origins = Sequence[tuple[str, str]]
 
 
-def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
-    """Return the kernels that a user means by `kernels`, fitted on the training rows.
-
-    Parameters
-    ----------
-    kernels : what `resolve_kernels` reads, mapping from names to columns, or "auto"
-        The kernels themselves. A mapping adds to the default kernels three Gaussians and a linear kernel for each
-        named group of columns. "auto" adds a Gaussian for each group of columns found in the data.
-    """
-    if isinstance(kernels, Mapping):
-        if not kernels:
-            raise ValueError("kernels is an empty dict: name at least one group of columns")
-        kernels = [*default_kernels(), *_named_groups(kernels)]
-    elif isinstance(kernels, str) and kernels == "auto":
-        kernels = [*default_kernels(), *_group_kernels(data)]
-    found = resolve_kernels(kernels)
-    if data.feature_origins is not None:
-        found = on_encoded_columns(found, data.feature_origins)
-    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
-
-
-def _named_groups(groups: Mapping[str, Any]) -> list[Kernel]:
+def named_groups(groups: Mapping[str, Any]) -> list[Kernel]:
     return [
         Kernel(f"{name}: {kernel.name}", kernel.function, columns)
         for name, columns in groups.items()
@@ -54,7 +31,7 @@ def _named_groups(groups: Mapping[str, Any]) -> list[Kernel]:
     ]
 
 
-def _group_kernels(data: TaskData) -> list[Kernel]:
+def group_kernels(data: TaskData) -> list[Kernel]:
     """Return a Gaussian kernel for each group of columns found in the data."""
     rows = np.flatnonzero(data.sample_weight > 0)
     groups = column_groups(np.asarray(data.X[rows], dtype=np.float64), MAX_GROUPS, data.feature_origins)
@@ -194,30 +171,3 @@ def group_name(group: Sequence[int], feature_names: Sequence[str] | None, origin
 
 def _origin_name(column: str, part: str) -> str:
     return f"{column} ({part})" if part else column
-
-
-def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
-    """Return a warning if a Gaussian on all columns combines columns of very different standard deviations.
-
-    Encoded tables are already scaled, and precomputed kernels (None) have no columns.
-    """
-    d = data.X.shape[1]
-    if kernels is None or d < 2 or data.feature_origins is not None:
-        return ()
-    if not any(isinstance(k.function, GaussianKernel) and len(k.columns) == d for k in kernels):
-        return ()
-    spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
-    varying = np.flatnonzero(spreads > 0)
-    if not len(varying):
-        return ()
-    wide, narrow = varying[spreads[varying].argmax()], varying[spreads[varying].argmin()]
-    ratio = spreads[wide] / spreads[narrow]
-    if not ratio > MAX_RATIO:
-        return ()
-    names = range(d) if data.feature_names is None else data.feature_names
-    text = (
-        f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
-        "Gaussian kernels on all columns depend mostly on a few of them: scale the columns (StandardScaler, "
-        "TableEncoder), or use KinRegressor or KinClassifier, which scale them"
-    )
-    return ((text, UserWarning),)

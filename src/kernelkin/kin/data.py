@@ -12,9 +12,8 @@ from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
 from ..data.forms import TaskData
-from ..kernels.families import is_precomputed
+from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..kernels.sources import source_kernels
 from ..mixed.structures import MixedData
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
@@ -32,7 +31,7 @@ class LabelledRows:
     Attributes
     ----------
     rows : (N,) rows of X.
-    codes : (N,) the task of each row; zeros if the columns of z are tasks.
+    codes : (N,) the task of each row; zeros if the columns of y are tasks.
     y : (N,) or (N, T) targets as passed by the user.
     wide : whether the columns of y are tasks.
     """
@@ -44,7 +43,7 @@ class LabelledRows:
 
     @classmethod
     def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
-        """Return one row per label or, with `keep_columns` and no missing labels, rows with tasks as columns."""
+        """Return one row per label; for wide data with `keep_columns` and no missing labels, tasks stay columns."""
         first = data.rows[0]
         shared = data.form == "wide" and data.n_tasks > 1 and keep_columns
         if shared and all(rows is first or np.array_equal(rows, first) for rows in data.rows):
@@ -103,6 +102,7 @@ class GivenKernels:
     X : (N, d) training rows.
     factors : (K,) scale factors.
     names : names of the kernels.
+    rows : (N,) positions in X of the training rows.
     """
 
     kernels: tuple[Any, ...] | None
@@ -210,7 +210,7 @@ def mixed_data(
 def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:
     """Return the units of targets; if the columns of y are tasks, each task has its own."""
     if has_features:
-        # Levels and spreads of tasks are to follow the features.
+        # Levels and spreads of tasks must stay comparable, because they depend on the features.
         return pooled_units(labelled.y, n_tasks, weight)
     if not labelled.wide:
         return choose_units(labelled.y, labelled.codes, n_tasks, weight)
@@ -220,7 +220,7 @@ def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, ha
 
 
 def check_counts(labelled: LabelledRows) -> None:
-    """Raise an error that names a target that is no count."""
+    """Raise if a target is not a count, and name the first such target."""
     wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
     if wrong.any():
         at = int(np.argmax(wrong))
@@ -244,7 +244,7 @@ def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> t
 def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:
     """Return folds (N,) in which rows that differ only in their class are held out together.
 
-    With weights, such rows are the successes and failures of one number of trials.
+    If rows are weighted, such rows are the successes and failures of the same trials.
     """
     keys = row_keys(replace(labelled, y=np.zeros(len(labelled.rows))), data)
     cells = np.unique(np.stack([keys, labelled.codes.astype(np.uint64)], axis=1), axis=0, return_inverse=True)[1]
@@ -289,7 +289,7 @@ def in_order_of_content(labelled: LabelledRows, keys: np.ndarray) -> np.ndarray:
 def merge_copies(
     labelled: LabelledRows, keys: np.ndarray, folds: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge rows that are equal in everything, including the fold, and add up their weights.
+    """Merge rows that are equal, including their targets and folds, and add up their weights.
 
     Return the positions (M,) of the remaining rows, their weights (M,), and the new position (N,) of each row.
     """
@@ -303,9 +303,9 @@ def merge_copies(
 def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: bool, random_state: Any) -> np.ndarray:
     """Return the fold (N,) of each row, -1 for rows that are never held out.
 
-    A number of folds assigns the rows of each task in turn, class by class; a task with fewer rows than folds is
-    missing in some folds. "groups" assigns whole tasks to five folds. Pairs of training and test rows of X hold out
-    their test rows.
+    If `cv` is a number, the rows of each task are assigned to folds in turn, class by class; a task with fewer rows
+    than folds is missing in some of them. If it is "groups", whole tasks are assigned to five folds. If it is an
+    iterable of pairs of training and test rows of X, the test rows of each pair are a fold.
     """
     N, by_groups = len(labelled.rows), isinstance(cv, str)
     if by_groups:
@@ -334,7 +334,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     place = np.arange(N) - starts[codes[order]]
     folds[order] = (place + first[codes[order]]) % count
     if np.ptp(folds) == 0:
-        # All rows are in one fold, by chance, because tasks have one row each: nothing would be left for training.
+        # If tasks have one row each, all rows may be in one fold by chance, and none would be left for training.
         folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
 

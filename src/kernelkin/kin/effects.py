@@ -1,4 +1,4 @@
-"""What a fitted Kin model says: effects of groups and columns with standard errors, and a summary in sentences."""
+"""Interpretation of a fitted Kin model: effects of groups and columns with standard errors, and a summary in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CURVE_ROWS, CURVE_VALUES, CURVE_DATES = 50, 30, 80
 
 
 def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
-    """Return the DataFrame of `KinEstimator.task_effects`; `encoder` has encoded the rows, if not that of the model."""
+    """Return the DataFrame of `KinEstimator.task_effects`; `encoder` is the encoder of the rows, if not the model's."""
     functions, encoder = model.functions_, encoder or model.encoder_
     number, labels, name = find_grouping(model, grouping)
     if len(labels) < 2:
@@ -87,7 +87,7 @@ def reference_rows(functions: KinFunctions, count: int) -> np.ndarray:
 
 
 def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the location and scale (G,) that convert functions in standard units."""
+    """Return the location and scale (G,) that convert functions from standard units."""
     zero, one = np.zeros(n_groups), np.ones(n_groups)
     if functions.units is not None:
         units = functions.units
@@ -128,13 +128,13 @@ def _deviations(functions, member, grouping, Q, A, at, scale) -> tuple[np.ndarra
 
 
 class ColumnEffect(NamedTuple):
-    """The effect of a column: curves averaged over training rows, which keep their other columns.
+    """The effect of a column: curves averaged over training rows, in which the other columns do not change.
 
     Attributes
     ----------
     values : (v,) values of the column: numbers, dates or texts.
-    mean, standard_error : (v,) the average of all groups.
-    curves : (g, v) curves of some groups.
+    mean, standard_error : (v,) average curve of all groups, and its standard error.
+    curves : (g, v) curves of the requested groups.
     groups : (g,) the labels of these groups.
     """
 
@@ -146,9 +146,9 @@ class ColumnEffect(NamedTuple):
 
 
 def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any = None) -> ColumnEffect:
-    """Return the effect of a column of X, by name or position, on all groups and on these, in the units of the target.
+    """Return the effect of a column of X, given by name or position, for all groups together and for some groups.
 
-    For classes, on the scale of log odds; for counts, of logarithms.
+    Values are in the units of the target; log odds for classes, and logarithms for counts.
     """
     functions = model.functions_
     if functions.kernels is not None:
@@ -179,7 +179,7 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
 
 
 def _grid(functions: KinFunctions, encoder: Any, column: Any, X: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Return values (v,) of a column, the positions of its features, and their values (v, m) there."""
+    """Return values (v,) of a column, the positions of its features, and the features (v, m) at these values."""
     if encoder is None:
         names = functions.column_names
         if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
@@ -199,13 +199,13 @@ def _grid(functions: KinFunctions, encoder: Any, column: Any, X: np.ndarray) -> 
     if own.kind == "date":
         values = (values * 86_400e6).astype(np.int64).astype("datetime64[us]")
     features = encode_columns((own,), Table((own.name,), (values,), (own.dtype,)), encoder.decimal)
-    # Curves over dates show the trend and the season; rows keep their day of the week and time of day.
+    # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
     varied = [i for i, (_, part) in enumerate(own.origins) if part not in ("weekday", "hour")]
     return values, [places[i] for i in varied], features[:, varied]
 
 
 def _spaced(x: np.ndarray, count: int = CURVE_VALUES) -> np.ndarray:
-    """Return all values if there are few, else evenly spaced ones."""
+    """Return all distinct values if there are at most ten, else `count` evenly spaced values."""
     distinct = np.unique(np.round(x, 9))
     return distinct if len(distinct) <= 10 else np.linspace(distinct[0], distinct[-1], count)
 
@@ -247,7 +247,7 @@ def explain(model: Any) -> str:
 
 
 def _on_features(quality: dict[str, float]) -> str:
-    """Return a sentence on how well features represent the smooth function common to all groups."""
+    """Return sentences on how well features represent the smooth function common to all groups."""
     text = f"The smooth function common to all groups is approximated by {quality['count']} features"
     if "error" in quality:
         change = quality["error_with_half"] / quality["error"] - 1.0

@@ -29,15 +29,16 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "variance_components_": (
         "dict from str to float",
         "Share of each term in the variance of the targets, including `noise`, in descending order; the shares sum to "
-        "one. `level`: levels of groups; `linear`: linear part common to all groups; `slopes`: differences between the "
-        "slopes of groups; `common smooth`, `additive`: curves shared by all groups; `own smooth`, `own additive`: "
-        "curves of each group. For classes, on the scale of log odds; for counts, of logarithms.",
+        "one. `level`: levels of groups, including the mean of their own curves; `linear`: linear part "
+        "common to all groups; `slopes`: differences between the slopes of groups; `common smooth`, `additive`: curves "
+        "shared by all groups; `own smooth`, `own additive`: curves of each group. For two classes, on the scale of "
+        "log odds; for counts, of logarithms.",
     ),
     "members_": ("tuple of dicts", "The averaged structures: `name`, `weight`, `error` on held-out rows."),
     "search_results_": (
         "dict of arrays",
-        "One row for each structure tried: `structure`, `error` (mean squared error of held-out rows in "
-        "standard units, log loss of classes, or half the deviance of counts), "
+        "One row for each structure that was not dropped after the first fold: `structure`, `error` of held-out rows "
+        "(mean squared error in standard units, log loss for two classes, or half the mean deviance for counts), "
         "`standard_error`, `weight` in the average, `evidence`, `seconds`.",
     ),
     "best_structure_": ("str", "The structure with the largest weight."),
@@ -46,8 +47,9 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "features_": (
         "dict or None",
         "How well features represent the smooth function common to all groups, with many rows: their `count`; "
-        "`missed_variance`, the share of the variance of the targets, before any data, in functions that they cannot "
-        "represent; `error` of held-out rows, and `error_with_half` of the features. None if the fit is exact.",
+        "`missed_variance`, the share of the prior variance of the targets that they cannot represent; `error` of the "
+        "rows of the first fold, and `error_with_half` of the features. None if the structure with the largest weight "
+        "has no such features.",
     ),
     "held_out_": ("object", "Predictions of the training rows by fits that left them out."),
     "functions_": ("object", "The fitted functions of all tasks."),
@@ -58,8 +60,8 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 _PARAMETERS: dict[str, Parameter] = {
     "loss": Parameter(
         '{"squared", "poisson"}',
-        '"squared": normal noise. "poisson": y holds counts, whose logarithms of expected values are modelled; '
-        "predictions are means, intervals are of whole numbers, and `score` is the share of deviance explained.",
+        '"squared": normal noise. "poisson": y holds counts, and the logarithm of their expected value is modelled. '
+        "Predictions are means, ends of intervals are whole numbers, and `score` is the share of deviance explained.",
         [StrOptions({"squared", "poisson"})],
         "squared",
     ),
@@ -85,8 +87,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "unknown_tasks": Parameter(
         '{"common", "error"}',
         'How to treat tasks that were not in training: "common" predicts them by the part common to all tasks, with '
-        "intervals that are wider by the variation between tasks. Structures are then averaged with weights from folds "
-        'of whole tasks (with five tasks or more, and up to 5,000 rows). "error" raises an error.',
+        "intervals that are wider by the variation between tasks. For these predictions, structures are weighted by "
+        'folds of whole tasks (with five tasks or more, and up to 5,000 rows). "error" raises an error.',
         [StrOptions({"common", "error"})],
         "common",
     ),
@@ -98,8 +100,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "n_features": Parameter(
         "int, optional",
         "Number of features that represent the smooth function common to all groups if there are more than 300 rows. "
-        "More are more exact, and the time of a fit grows with their square; see `features_`. None: 100 to 300, by the "
-        "number of rows.",
+        "More features are more exact, but the time of a fit grows with the square of their number; see `features_`. "
+        "None: 100 to 300, depending on the number of rows.",
         [Interval(Integral, 2, None, closed="left"), None],
     ),
     "engine": Parameter(
@@ -132,8 +134,8 @@ _USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_job
 )
 
 NO_TASKS = (
-    "no tasks were given: all rows are taken for one task. If they belong to several groups, pass tasks=, the group of "
-    "each row, or give the estimator a task_column; tasks=np.zeros(len(X)) says that there is one group"
+    "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
+    "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
 )
 
 
@@ -197,13 +199,13 @@ class KinEstimator(TableEstimator):
     def task_effects(self, grouping: Any = None) -> Any:
         """Return how each group differs from the average group, as a table with standard errors.
 
-        `level` is the mean difference of a group's function from the average of all groups' functions over the training
-        rows of all groups (a sample of 200 if there are more), so it is not confounded with the columns of a
-        group's own rows. The slope along a column is that of the linear function of the columns that is closest to this
-        difference on the same rows. Own curves of groups are part of both. Units are those of the target for a
-        regressor, log odds of the second class for a classifier, and logarithms for counts; slopes are per unit of the
-        column, or per day. Means and standard errors are those of the posterior, averaged over the structures in
-        `members_`.
+        `level` is the mean difference between the function of a group and the average function of all groups, over the
+        training rows of all groups (a sample of 200 if there are more). So it does not depend on which values the
+        columns have in the rows of the group. The slope of a column is the coefficient of the linear function of all
+        columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
+        Units are those of the target for a regressor, log odds of the second class for a classifier, and logarithms for
+        counts; slopes are per unit of the column, or per day for dates. Means and standard errors are those of the
+        posterior, averaged over the structures in `members_`.
 
         Parameters
         ----------
@@ -214,9 +216,9 @@ class KinEstimator(TableEstimator):
         -------
         effects : pandas DataFrame, indexed by group
             `rows`, the number of training rows; `level`, its `standard_error`, and the ends `low` and `high` of a 90%
-            interval; `raw_level`, the level that the rows of the group give without pooling (its mean after the columns
-            are accounted for); and for columns of numbers and dates whose effect differs between groups, `slope of
-            NAME` and `standard_error of NAME`. Slopes are left out if there are more than 30 such columns.
+            interval; `raw_level`, the level without pooling: `level` plus the mean residual of the group's rows. For
+            columns of numbers and dates whose effect differs between groups, also `slope of NAME` and `standard_error
+            of NAME`. Slopes are left out if there are more than 30 such columns.
         """
         check_is_fitted(self)
         return task_effects(self, grouping)
@@ -253,7 +255,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
     A mixed kernel model: levels, slopes and smooth functions of the columns, both common to all groups and specific to
     each group. The data determine the degree of pooling. Several structures of such terms are fitted by maximum
     evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors. With
-    ``loss="poisson"``, the same for counts, by Laplace's method.
+    ``loss="poisson"``, the target is a count, and Laplace's method is used.
 
     Examples
     --------
@@ -358,11 +360,11 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        The half-width is the posterior standard deviation of each row times a quantile of the standardised residuals of
-        held-out rows. These were predicted by fits whose parameters were learned without them. For a task that was not
-        in training, the standard deviation includes the variation between tasks. For counts, the ends are whole
-        numbers: quantiles of a negative binomial distribution with the mean and variance of the posterior, at levels
-        that are calibrated in the same way.
+        The half-width is the standard deviation of the target times a quantile of the standardised residuals of
+        held-out rows. Held-out rows are predicted by fits without them. For a task that was not in training, the
+        standard deviation includes the variation between tasks. For counts, the ends are whole numbers: quantiles of a
+        negative binomial distribution with the mean and variance of the prediction, at levels that are calibrated in
+        the same way.
 
         Parameters
         ----------
@@ -387,9 +389,13 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
 class KinClassifier(KinEstimator, MultiTaskClassifier):
     """Classification for groups with few rows each; no parameter needs to be set.
 
-    Like `KinRegressor`, but on the scale of log odds, with Laplace's method. Structures are compared by the log loss of
-    held-out rows. `predict` returns the most probable class. For numbers of successes in trials, give two rows for each
-    such number, one of each class, with successes and failures as `sample_weight`: this is the binomial likelihood.
+    Like `KinRegressor`, but on the scale of log odds, with Laplace's method, and structures are compared by the log
+    loss of held-out rows. More than two classes, and two classes in wide data without missing labels, class weights or
+    task features, are fitted and compared by the squared loss on labels of -1 and 1. Held-out rows calibrate the
+    probabilities. `predict` returns the most probable class.
+
+    For numbers of successes in trials, pass two rows for each number, one of each class, with the numbers of successes
+    and failures as `sample_weight`: this is the binomial likelihood.
 
     Examples
     --------

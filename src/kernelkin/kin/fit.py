@@ -51,15 +51,17 @@ from .functions import KinFunctions, Link, Scores, count_moments, count_scores, 
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
-# Additive terms need a matrix for each column; they are left out if there would be too many or too large ones.
+# Additive terms need a matrix for each column. They are left out with more columns than this; those of groups are also
+# left out if their matrices have more entries than this.
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
 # With more than `MANY_ROWS` rows, two structures and two folds.
 FEW_FOLDS = 2
-# With fewer groups, weights for groups never seen are those for known groups.
+# With fewer groups, the weights for new groups are those for known groups.
 LEAST_GROUPS = 5
-# Slopes of further groupings need this many rows a group; all of them together are this many features.
+# Further groupings have slopes if a median group of one of them has this many rows, and all slopes together are at most
+# this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
-# Counts say less about differences between groups than numbers do, so simpler structures are tried too.
+# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
 COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
@@ -89,12 +91,12 @@ class KinFit:
 
 
 class KinPlan:
-    """A prepared fit, before any large matrix is computed: rows, folds, units and kernels.
+    """A prepared fit: rows, folds, units and user-supplied kernels, before any model is fitted.
 
     Attributes
     ----------
     labelled, rows, folds : rows with their targets, and the fold of each; copies of a row in one fold are merged.
-    place : (N,) the position of each training row among these.
+    place : (N,) the position of each labelled training row in `rows`.
     units : the units of the targets, for a regressor.
     classes : the classes, for a classifier.
     given : user-supplied kernels.
@@ -147,7 +149,7 @@ class KinPlan:
         return (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(self.labelled.codes)
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Return an upper bound on memory: a few matrices of all rows, or of features and group blocks."""
+        """Return an upper bound on memory: a few matrices of all rows, or features and blocks of groups."""
         N, d = self.rows.X.shape
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
@@ -156,7 +158,7 @@ class KinPlan:
             sparse = sum(self.rows.n_groups[1:])
             kept = n_jobs * min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
             peak = int(kept + 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES + 5 * (f + sparse) ** 2))
-        advice = "fit fewer rows, or models of the paper with a limit on their matrices"
+        advice = "fit fewer rows, or use a two-stage model, which stores no matrix of all rows"
         return Need(int(peak), advice)
 
     def _entries(self) -> float:
@@ -164,7 +166,7 @@ class KinPlan:
         return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
 
     def structures(self) -> Sequence[Structure]:
-        """Return the structures that are tried."""
+        """Return the structures to fit."""
         if self.given is not None:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
@@ -183,16 +185,16 @@ class KinPlan:
         return [s for s in found if s.common or s.additive]
 
     def _has_further_slopes(self) -> bool:
-        """Return whether groups of further groupings have enough rows for slopes, and not too many parameters."""
+        """Return whether further groupings have enough rows per group for slopes, and not too many slopes in total."""
         if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
             return False
         rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
         return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
 
     def _weighs_new_groups(self) -> bool:
-        """Return whether there are enough groups to leave out whole ones, and rows for which this takes little time."""
+        """Return whether there are enough groups to hold out whole groups, and few enough rows to do it quickly."""
         by_rows = isinstance(self.fit.cv, int | np.integer) and not self.rows.wide
-        # Terms of task features differ between exact and other fits, and so do their parameters.
+        # The terms of task features, and so their parameters, differ between exact fits and fits with features.
         by_rows = by_rows and not self.rows.task_kernels
         return by_rows and self.rows.n_groups[0] >= LEAST_GROUPS and self.rows.n_rows <= MANY_ROWS
 
@@ -263,7 +265,7 @@ class KinPlan:
         return Fitted(attributes, warnings)
 
     def _place(self, options: RunOptions) -> Place | None:
-        """Return where blocks of groups are evaluated; None: on the threads that are free."""
+        """Return where blocks of groups are evaluated; None for threads of this process."""
         if self.fit.device is not None:
             arrays_on(self.fit.device)  # raises if torch cannot use it
         elif not options.engine.splits:

@@ -26,12 +26,14 @@ CERTAIN = 1e-9
 
 @dataclass(frozen=True)
 class Scores:
-    """The quantile of the normal distribution at which an interval just contains its held-out target.
+    """Scores of held-out targets, used to calibrate intervals.
+
+    The score of a target is the normal quantile at which its interval just contains it.
 
     Attributes
     ----------
-    values, weights : (n,) these quantiles in ascending order, and the weights of the rows.
-    scale : the factor that calibrates deviations on average.
+    values, weights : (n,) scores in ascending order, and the weights of their rows.
+    scale : the factor by which standard deviations are multiplied to match the held-out residuals.
     """
 
     values: np.ndarray
@@ -40,14 +42,14 @@ class Scores:
 
     @classmethod
     def of(cls, values: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> Scores:
-        """Sort scores (n, r) of rows with weights (n,); `residuals` (n, r) are those over their deviations."""
+        """Sort scores (n, r) of rows with weights (n,); `residuals` (n, r) are divided by standard deviations."""
         weights = np.repeat(weights, values.shape[1])
         order = np.argsort(values.ravel(), kind="stable")
         squares = np.average(residuals.ravel() ** 2, weights=weights) if len(weights) else 1.0
         return cls(values.ravel()[order], weights[order], float(np.sqrt(squares)))
 
     def quantile(self, coverage: float) -> float:
-        """Return the factor for intervals that contain a new target with this probability."""
+        """Return the normal quantile for intervals that contain a new target with this probability."""
         if not len(self.values):
             return float(norm.ppf(0.5 + 0.5 * coverage))
         last = np.cumsum(self.weights)
@@ -99,11 +101,11 @@ class KinFunctions:
     n_tasks : T.
     n_further : number of groupings beyond the first.
     units : the units of the targets, for a regressor.
-    scores : held-out residuals, for a regressor.
+    scores : scores of held-out targets, for a regressor.
     classes, link : classes and calibration, for a classifier.
     kernels : user-supplied kernels.
     new_tasks : (E,) labels of tasks without rows but with features; their codes are T to T + E - 1.
-    group_rows : (G,) the number of training rows of each group, for each grouping.
+    group_rows : for each grouping, the number of training rows of each group (G,).
     column_names : (d,) the names of the columns.
     """
 
@@ -124,7 +126,7 @@ class KinFunctions:
     column_names: tuple[str, ...] = ()
 
     def rows(self) -> np.ndarray | None:
-        """Return the rows (s, d) of training, in the units of X; None where kernels are precomputed."""
+        """Return the distinct training rows (s, d) in the units of X; None for precomputed kernels or no columns."""
         if self.kernels is not None:
             return np.unique(self.kernels.X, axis=0) if len(self.kernels.X) else None
         member = self.members[0]
@@ -285,7 +287,7 @@ def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> t
 
 
 def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
-    """Return negative binomial distributions with these means and deviations; nearly Poisson if these are least."""
+    """Return negative binomial distributions with these means and deviations; nearly Poisson without overdispersion."""
     mean = np.maximum(mean, 1e-12)
     size = np.maximum(mean**2 / np.maximum(deviation**2 - mean, 1e-9 * mean), 1e-9)
     return nbinom(size, size / (size + mean))

@@ -24,8 +24,7 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class FeatureKernel:
-    """Values (P, T) of a kernel with unit diagonal between the P tasks `labels` that have features and the training
-    tasks."""
+    """Values (P, T) of a kernel with unit diagonal, between the P tasks `labels` and the T training tasks."""
 
     name: str
     labels: np.ndarray
@@ -80,7 +79,7 @@ TaskFeatures = TaskTable | GivenTaskKernel
 
 
 def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str, TaskFeatures]:
-    """Convert `task_features` to tables and kernels by name; `tasks` (T,) are the rows of arrays without labels."""
+    """Convert `task_features` to tables and kernels by name; `tasks` (T,) label the rows of arrays without labels."""
     if task_features is None:
         return {}
     if isinstance(task_features, Mapping) and not task_features:
@@ -195,7 +194,7 @@ def _columns(name: str, labels: list, names: tuple, columns: tuple) -> tuple[tup
 
 
 def _read_kernels(name: str, labels: Any, matrix: Any) -> dict[str, TaskFeatures]:
-    """Read one kernel (P, P), or several (m, P, P), whose names get numbers."""
+    """Read one kernel (P, P), or several kernels (m, P, P), which get numbered names."""
     found, array = _labels(name, list(labels)), as_array(matrix, f"task_features {name!r}")
     P = len(found)
     if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or array.shape[-2:] != (P, P):

@@ -1,4 +1,4 @@
-"""Array operations whose names differ between NumPy and torch. The library is inferred from the arrays."""
+"""Array operations that differ between NumPy and torch. The library is inferred from the arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from ..decompositions import cholesky as robust_cholesky
 
-# Arrays of NumPy in main memory, or tensors of torch on a device.
+# NumPy arrays in main memory, or torch tensors on a device.
 Array = Any
 
 
@@ -25,7 +25,7 @@ def library(x: Array) -> Any:
 
 
 def like(values: Array, x: Array) -> Array:
-    """Return values in the library, and on the device, of an array x."""
+    """Convert values to the library and device of an array x."""
     if isinstance(x, np.ndarray) or not isinstance(values, np.ndarray):
         return values
     import torch
@@ -34,7 +34,7 @@ def like(values: Array, x: Array) -> Array:
 
 
 def on_device(values: np.ndarray | None, device: str | None) -> Array:
-    """Return values as a tensor on a device of torch; without a device, as they are."""
+    """Return values as a tensor on a torch device; without a device, return them unchanged."""
     if device is None or values is None:
         return values
     import torch
@@ -43,7 +43,7 @@ def on_device(values: np.ndarray | None, device: str | None) -> Array:
 
 
 def to_numpy(values: Array) -> Array:
-    """Return an array of NumPy; what is no tensor is returned as it is."""
+    """Convert a tensor to a NumPy array; return other values unchanged."""
     return values.cpu().numpy() if hasattr(values, "cpu") else values
 
 
@@ -53,7 +53,7 @@ def to_float(condition: Array) -> Array:
 
 
 def zeros(shape: tuple[int, ...], x: Array) -> Array:
-    """Return zeros in the library, and on the device, of an array x."""
+    """Return zeros in the library and on the device of an array x."""
     return np.zeros(shape) if isinstance(x, np.ndarray) else x.new_zeros(shape, dtype=library(x).float64)
 
 
@@ -63,7 +63,7 @@ def swap(x: Array) -> Array:
 
 
 def diagonals(x: Array) -> Array:
-    """Return the diagonals (..., n) of matrices (..., n, n), to be read or written."""
+    """Return a writable view of the diagonals (..., n) of matrices (..., n, n)."""
     return np.einsum("...ii->...i", x) if isinstance(x, np.ndarray) else x.diagonal(dim1=-2, dim2=-1)
 
 

@@ -24,14 +24,14 @@ from .structures import (
     landmark_count,
 )
 
-# Up to this many rows, folds are refitted from scratch; with more, they start at the parameters of all rows.
+# Up to this many rows, fits of folds start from scratch; with more, they start at the parameters of all rows.
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
-# Those of fits with more than `MORE_ROWS` rows.
+# The same for more than `MORE_ROWS` rows.
 FEWER_EVALUATIONS, FEWER_WARM = 30, 5
 # With more than `MOST_ROWS` rows, parameters are learned on whole groups with this many rows in all; then a few
 # evaluations follow on all rows, and folds keep the parameters.
-SUBSET_ROWS, LAST_EVALUATIONS = 50_000, 2
+SUBSET_ROWS, LAST_EVALUATIONS = 30_000, 2
 # A structure is dropped after the first fold if it is behind the best by this many standard errors.
 HOPELESS = 4.0
 # With fewer rows, fits are too short for threads.
@@ -40,15 +40,16 @@ THREADED_ROWS = 300
 
 @dataclass
 class Member:
-    """A structure, fitted to all rows and to folds.
+    """A structure fitted to all rows and to folds.
 
     Attributes
     ----------
     fitted : the fit on all rows.
-    mean, variance : (N, r) of the function (with offsets added) at each row, from the fit that held it out.
+    mean, variance : (N, r) mean and variance of the function, offsets included, at each row, from the fit that held the
+        row out.
     noise : (N,) the variance of the noise in that fit.
-    loss : (N,) the loss of each row; NaN where no fold has held it out.
-    weight, new_weight : the weights in the average for known groups, and for groups never seen.
+    loss : (N,) the loss of each row; NaN for rows that were not held out.
+    weight, new_weight : the weights in the average for known and for new groups.
     error, standard_error : the mean loss of held-out rows, and its standard error.
     seconds : the run time of the fits.
     of_fold : the parameters of the fit without the first fold.
@@ -79,16 +80,16 @@ class Search:
     folds : (N,) the fold of each row; -1 for rows that are never held out.
     began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
     n_jobs : number of threads.
-    report : called with the number of finished fits, their total, and a text.
-    n_features : number of features of a common smooth with many rows; None: by the number of rows.
+    report : called with the number of finished fits, the number of all fits, and a text.
+    n_features : number of features of a common smooth with many rows; None: depends on the number of rows.
     place : where the blocks of a fit are evaluated. On a cluster or a device, one fit runs at a time.
 
     Attributes
     ----------
-    is_complete : whether everything was tried.
-    members : the structures that were fitted.
+    is_complete : whether all fits ended before the deadline.
+    members : the structures that were fitted and not dropped.
     half_features : errors of the first member on the first fold with all features and, at the same parameters, with
-        half of them; None if no function is represented by features, or there was no time.
+        half of them; None if no function is represented by features, or the deadline was reached.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Search:
         return self.members
 
     def _share_threads(self, n_fits: int) -> None:
-        """Give each of the fits that run at a time its threads, or all of them the cluster or device."""
+        """Divide the threads among the fits that run at the same time, unless there is a cluster or a device."""
         self.here = Place(Threads(max(1, self.n_jobs // max(n_fits, 1)))) if self.place is None else self.place
 
     def _fit(self, structure: Structure) -> Member:
@@ -171,7 +172,7 @@ class Search:
         return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
 
     def _drop_hopeless(self) -> None:
-        """Drop structures that are too far behind on the first fold to get any weight."""
+        """Drop structures whose error on the first fold is too large for them to get any weight."""
         known = [member for member in self.members if not np.isnan(member.loss).all()]
         if not known:
             return
@@ -190,7 +191,7 @@ class Search:
         return float(mean), float(np.sqrt(np.average((values - mean) ** 2, weights=weight) / weight.sum()))
 
     def _hold_out(self, job: tuple[Member, int]) -> None:
-        """Refit a structure without the rows of a fold, and predict these."""
+        """Refit a structure without the rows of a fold, and predict these rows."""
         member, fold = job
         began, held = time.monotonic(), self.folds == fold
         warm = self.data.n_rows > REFIT_ROWS
@@ -237,7 +238,11 @@ class Search:
         return self._mean(np.where(held, first.loss, np.nan))[0], self._mean(half)[0]
 
     def _leave_out(self, member: Member) -> None:
-        """Without time for a fold, use leave-one-out values at the parameters of all rows."""
+        """Set the values of held-out rows without folds, at the parameters of all rows.
+
+        With normal noise, these are leave-one-out values. For other likelihoods and for wide data, they are the values
+        of the fit on all rows.
+        """
         model = member.fitted.model
         groups = list(self.data.groups)
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
@@ -258,9 +263,9 @@ class Search:
         return self.likelihood.loss(z, self.likelihood.mean(mean, variance)).mean(1)
 
     def _weigh(self) -> None:
-        """Weigh members by exp(-(error - least error) / s), where s is half the standard error of the least.
+        """Weight members by exp(-(error - least error) / s).
 
-        For counts it is less, see `Poisson.weight_scale`.
+        Here s is half the standard error of the least error, or a fifth of it for counts (`weight_scale`).
         """
         # If time ran out during the folds, members are compared on the rows that all of them have predicted.
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
@@ -279,7 +284,7 @@ class Search:
         return weights / weights.sum()
 
     def weigh_by_groups(self, folds: np.ndarray) -> None:
-        """Set the weights for groups never seen, from folds (N,) of whole groups, at the parameters of all rows."""
+        """Set the weights for new groups by folds (N,) of whole groups, at the parameters of all rows."""
         found = []
         for member in self.members:
             loss = np.full(self.data.n_rows, np.nan)
@@ -293,7 +298,7 @@ class Search:
 
 
 def some_groups(codes: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
-    """Return the rows of groups (N,) drawn at random, with about `n_rows` rows in all."""
+    """Return the rows of randomly drawn groups with about `n_rows` rows in total; `codes` (N,) are the groups."""
     count = np.bincount(codes)
     order = np.random.RandomState(seed).permutation(len(count))
     chosen = order[: 1 + int(np.searchsorted(np.cumsum(count[order]), n_rows))]
@@ -301,7 +306,7 @@ def some_groups(codes: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
 
 
 def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and variance of the mixture of members with these means and variances."""
+    """Return the mean and variance of a mixture of distributions with these means, variances and weights."""
     mean: Any = sum(w * m for w, (m, _) in zip(weights, parts, strict=True))
     second: Any = sum(w * (v + (m - mean) ** 2) for w, (m, v) in zip(weights, parts, strict=True))
     return mean, second

@@ -1,7 +1,7 @@
 """A batch of blocks of similar size: everything that is computed block by block.
 
-Batches live where they are evaluated: in this process, on a device, or on a worker of a cluster. Calls carry the
-parameters, and what a batch keeps is a cache only: a batch that is lost with its worker is sent and computed again.
+Batches are stored where they are evaluated: in this process, on a device, or on a worker of a cluster. Every call
+passes the parameters. A batch only caches results, so if its worker dies, it can be sent again and computed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Parameters = dict[str, dict[str, np.ndarray]]
 
 
 class Call(NamedTuple):
-    """The parameters of a call; `prior` and `solved` are names, under which a batch may keep what it computed."""
+    """The parameters of a call; `prior` and `solved` are the keys under which a batch caches its results."""
 
     p: Parameters
     prior: str
@@ -27,13 +27,13 @@ class Call(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The features of rows: dense ones, and sparse ones of which few are not zero in each row.
+    """The features of rows: dense features, and sparse features that are zero for most rows.
 
     Attributes
     ----------
     dense : (b, n, f).
-    index, value : (b, n, k) numbers of the sparse features that are not zero, and their values; None without any.
-    saved : by term, values for gradients.
+    index, value : (b, n, k) indices and values of the sparse features that are not zero; None if there are none.
+    saved : values for the gradient of each term.
     """
 
     dense: Array
@@ -94,7 +94,7 @@ class Features(NamedTuple):
 
 
 def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[str] | None = None) -> Features:
-    """Return the features of all terms at rows; those of terms that are not `used`, by name, are zero."""
+    """Return the features of all terms at rows; those of terms whose names are not in `used` are zero."""
     dense, index, value, saved, begin = [zeros((*rows.X.shape[:2], 0), rows.X)], [], [], [], 0
     for term in terms:
         factor, kept = 1.0 if used is None or term.name in used else 0.0, None
@@ -119,7 +119,7 @@ def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[st
 
 
 def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[Any] | None = None) -> Array:
-    """Return the sum (b, n, m) of the terms at pairs of rows; appends values for their gradients to `saved`."""
+    """Return the sum (b, n, m) of the terms at pairs of rows; append values for their gradients to `saved`."""
     found = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
     for term in terms:
         K, kept = term.block(p[term.name], pairs)
@@ -135,7 +135,8 @@ def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[A
 class Batch:
     """Blocks of similar size with their rows, targets z (b, n, r) and weights (b, n), padded to one size.
 
-    Methods take the noise (b, n), or a number that is divided by the weights, and targets; None for those of the batch.
+    Methods take the noise, as (b, n) or as a number that is divided by the weights, and targets; if these are None, the
+    targets of the batch are used.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Batch:
         return {**vars(self), "_there": None, "_evaluated": ("", None), "_factored": ("", None)}
 
     def forget(self) -> None:
-        """Free what was kept for the next call."""
+        """Clear the cache."""
         self._evaluated: tuple[str, Any] = "", None
         self._factored: tuple[str, Any] = "", None
 
@@ -210,7 +211,11 @@ class Batch:
         return self._arrays[1] if z is None else like(z, self._arrays[1])
 
     def moments(self, call: Call, noise: Any, z: Any) -> tuple[Any, ...]:
-        """Return log det V, z' inv(V) z and, of Phi' inv(V) Phi, the dense, sparse and mixed parts; Phi' inv(V) z."""
+        """Return sums over the blocks; V includes the noise here.
+
+        These are log det V and z' inv(V) z and, with features, the dense part of Phi' inv(V) Phi, Phi' inv(V) z, and
+        the sparse and mixed parts of Phi' inv(V) Phi if there are sparse features.
+        """
         inverse, log_det, white = self._factor(call, noise)
         z = self._targets(z)
         Vz = inverse @ z
@@ -268,7 +273,7 @@ class Batch:
     def gradient(
         self, call: Call, A_inverse: Any, beta: Any, m: float, beta_u: Any, noise: Any, z: Any, u: Any
     ) -> tuple[np.ndarray, float]:
-        """Return the part of `Solved.gradient` that is not in the scales of features, in one vector."""
+        """Return the result of `Solved.gradient` without the variances of features; parameters are one vector."""
         pairs = self._arrays[0]
         a = self.values(call, beta, noise, z)
         W, G = self._whole(call, A_inverse, noise)
@@ -289,7 +294,7 @@ class Batch:
         return self._by_parameter(call, W, G), slope
 
     def _by_parameter(self, call: Call, W: Array, G: Array | None) -> np.ndarray:
-        """Return derivatives with respect to the parameters from those with respect to V and the dense features."""
+        """Return the derivatives for the parameters, from those W for V and G for the dense features."""
         pairs, (_, saved, Phi), begin, found = self._arrays[0], self._prior(call), 0, []
         for i, term in enumerate(self.terms):
             p = call.p[term.name]
@@ -313,7 +318,7 @@ class Batch:
         a: np.ndarray,
         pieces: Sequence[tuple[np.ndarray, Rows]],
     ) -> list[tuple[Array, Array | None]]:
-        """Return means (c, m, r) and variances (c, m) at rows (c, m, d) of some blocks (c,), piece by piece."""
+        """Return means (c, m, r) and variances (c, m) for each piece: blocks (c,) and their rows (c, m, d)."""
         if not pieces:
             return []
         pairs, found = self._arrays[0], []
@@ -346,9 +351,10 @@ def predict_by_features(
     beta: Array,
     explained: Any = None,
 ) -> tuple[Array, Any]:
-    """Return means (b, n, r) and variances (b, n) at rows, of features and the prior of everything else.
+    """Return means (b, n, r) and variances (b, n) at rows, from the features and the prior of all other parts.
 
-    `explained` is the part (b, n, f) of the features that the block of a row explains; None if no variance is needed.
+    `explained` (b, n, f) is the part of the features that the block of a row explains, 0 for rows without a block, and
+    None if variances are not needed.
     """
     Phi = features(terms, p, rows, used)
     mean = Phi.times(beta)

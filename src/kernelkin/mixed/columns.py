@@ -15,10 +15,11 @@ TAIL, WIDENED = 0.02, 0.25
 
 @dataclass(frozen=True)
 class Columns:
-    """Means and standard deviations (d,) of the training rows, and the limits (d,) that values are clipped to.
+    """Means and scales (d,) of the columns of training rows, and the limits (d,) that values are clipped to.
 
-    If one family has more columns than there are rows, columns are rotated to the axes (d, r) that the training rows
-    span, plus the norm of the remainder. Inner products with and distances to training rows do not change.
+    If all columns are of one family and there are more columns than rows, rows are rotated to the axes (d, r) that the
+    training rows span, plus the norm of the remainder. This does not change inner products with training rows, or
+    distances from them.
     """
 
     low: np.ndarray

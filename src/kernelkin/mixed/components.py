@@ -1,109 +1,135 @@
-"""Shares of variance by term and by column."""
+"""Shares of variance by term and by column.
+
+The variance of a term common to all groups is that of its posterior mean over the training rows. (Its prior variance is
+not used: a smooth function with a large prior variance and long length scales can be flat.) The variance of a term of
+groups is its prior variance, since each group has its own function. The part that shifts the whole function of a group,
+averaged over training rows, counts as a level for smooth and additive terms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .batch import covariance, features
+from .batch import covariance
 from .covariance import Layout
+from .effects import training_rows
 from .rows import Pairs, Rows
 from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# With more batches of rows than this, about so many are used.
-BATCHES = 24
+# Maximum numbers of batches, and of rows, that are used to compute variances.
+BATCHES, SAMPLE = 24, 300
 
 
 def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
-    """Return the share of each term, including noise, in the variance of the targets; the shares sum to one.
-
-    The variance of a term is its expected contribution to the variance of the training rows.
-    """
+    """Return the share of each term, including noise, in the variance of the targets; the shares sum to one."""
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
-        parts = _of_structure(member, likelihood)
+        model = member.model
+        parts = _of_structure(member)
+        parts[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
         whole = sum(parts.values())
         for name, value in parts.items():
             total[name] = total.get(name, 0.0) + weight * value / whole
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def _of_structure(member: FittedStructure, likelihood: Any) -> dict[str, float]:
-    """Return the variance of each term and of the noise."""
-    model, found = member.model, {}
-    # With tasks as columns, the rows of one task suffice for both own and common terms.
-    layout = model.parts[0].layout
-    for term in model.terms:
-        for name, p in _parts(term, model.p_[term.name]):
-            found[name] = _variance(term, p, layout)
-    found[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
+def _of_structure(member: FittedStructure) -> dict[str, float]:
+    """Return the variance over the training rows of each term: common parts, levels, and other parts of groups."""
+    X, codes = training_rows(member)
+    at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
+    found = _common(member, X[at], at)
+    # The share of the variance of group levels that is variance between rows, given the shares of groups in the rows.
+    shares = [np.bincount(part) / len(X) for part in codes]
+    if member.wide:
+        shares = [np.full(member.n_outputs, 1.0 / member.n_outputs)]
+    differ = [1.0 - float(part @ part) for part in shares]
+    for term in member.model.terms:
+        grouping = getattr(term, "grouping", None)
+        if grouping is None or not getattr(term, "own", True):
+            continue
+        level, other = _own(member, term, X[at], at)
+        name = "level" if grouping == 0 else f"level {grouping + 1}"
+        if level:
+            found[name] = found.get(name, 0.0) + differ[grouping] * level
+        if other:
+            found[_name(term, "own")] = differ[grouping] * other
     return found
 
 
-def _parts(term: Term, p: dict[str, np.ndarray]) -> list[tuple[str, dict[str, np.ndarray]]]:
-    """Return name and parameters of the common and own parts of a term, with the variance of the other part zero."""
-    if isinstance(term, Smooth | Given):
-        return [
-            (
-                term.name if term.name.startswith(part) else f"{part} {term.name}",
-                {**p, **{other: np.array([-np.inf]) for other in ("common", "own") if other in p and other != part}},
-            )
-            for part in ("common", "own")
-            if getattr(term, part)
-        ]
-    return [(term.name, p)] if term.start() else []
+def _name(term: Term, part: str) -> str:
+    both = isinstance(term, Smooth | Given) and not term.name.startswith(part)
+    return f"{part} {term.name}" if both else term.name
+
+
+def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray) -> dict[str, float]:
+    """Return the variance of the posterior mean of each common term over rows (q, d).
+
+    The variance of the sum of all terms is divided in proportion to the covariance of each term with the sum, so terms
+    that cancel each other do not count.
+    """
+    model, unknown = member.model, [np.full(len(X), -1) for _ in member.model.parts[0].layout.pairs[0].A.groups]
+    parts = range(1) if member.wide else range(len(model.parts))
+    terms = [t for t in model.terms if getattr(t, "common", getattr(t, "grouping", None) is None) and t.start()]
+    means = {}
+    for term in terms:
+        given = [kernel[0][at] for kernel in model.parts[0].layout.pairs[0].given]
+        found = [model.predict(X, unknown, given, part, variance=False, terms=[term.name])[0] for part in parts]
+        mean = np.hstack(found) / np.sqrt(member.n_outputs if member.wide else 1.0)
+        means[_name(term, "common")] = mean - mean.mean(0)
+    whole: Any = sum(means.values())
+    shares = {name: max(float((mean * whole).mean()), 0.0) for name, mean in means.items()}
+    scale = float((whole * whole).mean()) / max(sum(shares.values()), 1e-300) if means else 0.0
+    return {name: scale * share for name, share in shares.items()}
+
+
+def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray) -> tuple[float, float]:
+    """Return the variances of the mean of a group's function over rows (q, d), and of its values around that mean."""
+    p = {name: np.array([-np.inf]) if name == "common" else v for name, v in member.model.p_[term.name].items()}
+    inner = member.model.parts[0].layout.pairs[0]
+    rows = Rows(X[None], tuple(np.zeros((1, len(X)), dtype=np.intp) for _ in inner.A.groups))
+    pairs = Pairs(rows, rows, 1.0, tuple(kernel[:, at[:, None], at] for kernel in inner.given))
+    K = covariance([term], {term.name: p}, pairs)[0]
+    level = float(K.mean())
+    other = max(float(np.diag(K).mean()) - level, 0.0)
+    if isinstance(term, Linear | TaskKernel):
+        # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
+        return 0.0, level + other
+    return level, other if other > 1e-12 * level else 0.0
 
 
 def _sample(layout: Layout) -> list[tuple[Pairs, np.ndarray]]:
-    """Return some batches, of all sizes of blocks, with the masks (b, n) of their rows."""
+    """Return evenly spaced batches, which have blocks of all sizes, with the masks (b, n) of their rows."""
     pairs = layout.pairs[:: -(-len(layout.pairs) // BATCHES)]
     return [(part, np.ones(part.A.X.shape[:2], bool) if part.A.mask is None else part.A.mask) for part in pairs]
 
 
-def _variance(term: Term, p: dict[str, np.ndarray], layout: Layout) -> float:
-    """Return the expected variance of a function of the term over the training rows: mean diagonal minus mean entry."""
-    n, total, inside, sums = 0, 0.0, 0.0, np.zeros(term.n_dense + term.n_sparse)
-    for pairs, mask in _sample(layout):
-        n += int(mask.sum())
-        total += float(term.diagonal(p, pairs.A, 1.0)[mask].sum())
-        inside += float(covariance([term], {term.name: p}, replace(pairs, sharing=min(pairs.sharing, 1.0))).sum())
-        if layout.by_features:
-            sums += _feature_sums(term, p, pairs.A)
-    return max(total / n - (inside + float(sums @ sums)) / n**2, 0.0)
-
-
 def missed_variance(member: FittedStructure, likelihood: Any) -> float:
-    """Return the share of the variance of the targets in functions that the features cannot represent."""
+    """Return the share of the prior variance of the targets that the features cannot represent."""
     model = member.model
-    whole = sum(_of_structure(member, likelihood).values())
-    missed, n = 0.0, 0
+    whole = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
+    missed, total, n = 0.0, 0.0, 0
     for pairs, mask in _sample(model.parts[0].layout):
         n += int(mask.sum())
-        for term in model.terms:
+        for term in (term for term in model.terms if term.start()):
+            p = model.p_[term.name]
+            prior = term.diagonal(p, pairs.A, 1.0)
+            total += float(prior[mask].sum())
             if term.n_dense:
-                p = model.p_[term.name]
-                common = term.diagonal(p, pairs.A, 1.0) - term.diagonal(p, pairs.A, 0.0)
+                common = prior - term.diagonal(p, pairs.A, 0.0)
                 missed += float((common - (term.features(p, pairs.A)[0] ** 2).sum(2))[mask].sum())
-    return max(missed / n / whole, 0.0)
-
-
-def _feature_sums(term: Term, p: dict[str, np.ndarray], rows: Rows) -> np.ndarray:
-    """Return the sums (f,) of the features of a term over rows."""
-    found = features([term], {term.name: p}, rows)
-    if found.index is None:
-        return found.dense.sum((0, 1))
-    return found.sums(np.ones((*found.index.shape[:2], 1)), term.n_sparse)[:, 0]
+    return max(missed / n / (whole + total / n), 0.0)
 
 
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Return the share of each column in the explained variance, in descending order.
 
-    Linear and additive terms are divided by the variances of columns, smooth terms by their rate of change along each.
+    The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
+    in proportion to the inverse squared length scales.
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):
@@ -120,8 +146,7 @@ def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names:
 
 def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
     """Return the variance of each term, and the share (d,) of each column in it."""
-    model, found = member.model, []
-    layout = model.parts[0].layout
+    model, found, variances = member.model, [], _of_structure(member)
     for term in model.terms:
         p = model.p_[term.name]
         if isinstance(term, Linear | Additive):
@@ -130,5 +155,6 @@ def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
             own = np.exp(-2.0 * p["lengths"])[term.of_column]
         else:
             continue
-        found.append((_variance(term, p, layout), own / own.sum()))
+        total = sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")})
+        found.append((total, own / own.sum()))
     return found

@@ -5,8 +5,8 @@
     log det(V + N + Phi Phi') = sum_t log det V_t + log det A,   A = I + Phi' inv(V + N) Phi
     a = inv(K + N) z = inv(V + N) (z - Phi beta),                beta = inv(A) Phi' inv(V + N) z
 
-Exact models are one block without features. All of it is a map over batches of blocks (`batch.Batch`), whose results
-are added up; `Blocks` maps over threads, a device, or the workers of a cluster.
+Exact models have one block and no features. Everything is computed for batches of blocks (`batch.Batch`), and the
+results are added up. `Blocks` runs the batches on threads, on a device, or on the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .terms import Term
 
 # Values of batches are kept between the passes of an evaluation if they take less memory than this, in bytes.
 KEPT_BYTES = 1 << 29
-# Queries that a batch predicts at a time.
+# Number of queries that a batch predicts at a time.
 PIECE = 2_000
-# Shards of batches for each worker of a cluster.
+# Number of shards (lists of batches) for each thread of a cluster.
 SHARDS = 4
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where batches are evaluated: the threads of this process or a cluster, and in both on a device of torch."""
+    """Where batches are evaluated: on threads of this process or on a cluster, optionally with a torch device."""
 
     engine: Any
     device: str | None = None
@@ -92,12 +92,12 @@ class Layout:
         return found[0], found[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A cluster and a device are those of the fit.
+        # The cluster and the device belong to the fit and are not pickled.
         return {**vars(self), "place": HERE}
 
 
 class Blocks:
-    """The batches of a layout with their targets, where they are evaluated."""
+    """The batches of a layout with their targets, in the place where they are evaluated."""
 
     def __init__(self, terms: Sequence[Term], layout: Layout, z: np.ndarray, weight: np.ndarray) -> None:
         self.terms, self.layout = tuple(terms), layout
@@ -111,7 +111,8 @@ class Blocks:
             for table, pairs in zip(layout.tables, layout.pairs, strict=True)
         ]
         engine = layout.place.engine
-        # A cluster has few shards, so that few matrices travel; otherwise sums do not depend on the number of threads.
+        # On a cluster there are few shards, so that few matrices are transferred. Otherwise each batch is a shard, so
+        # that sums do not depend on the number of threads.
         count = min(SHARDS * engine.n_workers, len(batches)) if engine.splits else len(batches)
         self.shards = [list(part) for part in np.array_split(np.arange(len(batches)), count)]
         self.held = engine.hold([[batches[i] for i in shard] for shard in self.shards])
@@ -122,7 +123,7 @@ class Blocks:
         return [result for shard in self._map(method, shared, own, False) for result in shard]
 
     def total(self, method: str, *shared: Any, own: Sequence[tuple[Any, ...]] | None = None) -> Any:
-        """Return the sums of `batch.method(*shared, *own)`, which returns several arrays or numbers."""
+        """Return the sums over batches of `batch.method(*shared, *own)`, a tuple of arrays or numbers."""
         return _add_up(self._map(method, shared, own, True))
 
     def _map(self, method: str, shared: tuple[Any, ...], own: Sequence[tuple[Any, ...]] | None, add: bool) -> list[Any]:
@@ -135,13 +136,13 @@ class Blocks:
         return self.held.call(_run, arguments)
 
     def split(self, values: Any) -> list[Any]:
-        """Return the entries (b, n, ...) for each batch of values (N, ...); numbers and None as they are."""
+        """Return the entries (b, n, ...) of values (N, ...) for each batch; numbers and None are repeated."""
         if not isinstance(values, np.ndarray):
             return [values] * len(self.layout.tables)
         return [take(values, table) for table in self.layout.tables]
 
     def join(self, parts: Sequence[Array]) -> np.ndarray:
-        """Return the values (N, ...) whose entries for each batch are parts (b, n, ...)."""
+        """Return values (N, ...) from their entries (b, n, ...) in each batch: the inverse of `split`."""
         parts = [to_numpy(part) for part in parts]
         found = np.zeros((self.layout.n_rows, *parts[0].shape[2:]))
         for table, part in zip(self.layout.tables, parts, strict=True):
@@ -164,15 +165,15 @@ def _add_up(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 class Prior:
-    """The terms at given parameters, on the rows of some blocks."""
+    """The terms at given parameters, on the rows of `blocks`."""
 
     def __init__(self, blocks: Blocks, p: Parameters) -> None:
         self.blocks, self.p, self.key = blocks, p, uuid4().hex
 
     def solve(self, noise: float | np.ndarray, z: np.ndarray | None = None) -> Solved:
-        """Return the solution for noise (N,) and targets (N, r).
+        """Return the solution for targets z (N, r), by default those of the blocks.
 
-        By default, for the targets of the blocks, and a noise that is a number over the weight of each row.
+        `noise` is the variance of each row (N,), or a number that is divided by the weight of each row.
         """
         return Solved(self, noise, z)
 
@@ -182,7 +183,7 @@ class Solved:
 
     Attributes
     ----------
-    beta : (f, r) posterior means of the coefficients of the features, (0, r) without features.
+    beta : (f, r) posterior means of the coefficients of the features; None without features.
     log_det : log determinant of K + diag(noise).
     quadratic : z' inv(K + diag(noise)) z, summed over the columns of z.
     """
@@ -243,9 +244,10 @@ class Solved:
     def gradient(
         self, multiplicity: float, further: tuple[np.ndarray, Array] | None = None
     ) -> tuple[Parameters, float]:
-        """Return the derivatives of `sum(W * K)`, and of `sum(W * N)` with respect to the log of the noise.
+        """Return the derivatives of `sum(W * K)` for the parameters, and of `sum(W * N)` for the log of the noise.
 
-        W = multiplicity/2 inv(K + N) - aa'/2, plus (ua' + au')/2 if `further` holds u (N, r) and its coefficients.
+        W is multiplicity/2 inv(K + N) - aa'/2. If `further` is the result of `apply`, u (N, r) and its coefficients, W
+        also has the term (ua' + au')/2.
         """
         u, beta_u = (None, None) if further is None else further
         shared = self.call, self.A_inverse, self.beta, multiplicity, beta_u
@@ -261,7 +263,7 @@ class Solved:
         return found, float(slope)
 
     def by_term(self, of_feature: np.ndarray) -> list[np.ndarray]:
-        """Return the entries of each term of an array (f,): dense features come first, in the order of terms."""
+        """Split an array (f,) by term: dense features come first, in the order of terms, then sparse ones."""
         dense, sparse = self.blocks.n_dense, self.blocks.n_sparse
         first, last = np.cumsum([0, *dense]), sum(dense) + np.cumsum([0, *sparse])
         return [
@@ -272,7 +274,7 @@ class Solved:
     def predict(
         self, X: np.ndarray, groups: Sequence[np.ndarray], used: Sequence[str], variance: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return means (q, r) and variances (q,) of the terms `used` at rows, with features and blocks."""
+        """Return means (q, r) and variances (q,) of the sum of the terms `used` at rows, by features and blocks."""
         layout, p = self.blocks.layout, self.prior.p
         mean, spread = np.empty((len(X), self.beta.shape[1])), np.empty(len(X))
         batch_of, block_of = layout.blocks_of_groups
@@ -284,7 +286,7 @@ class Solved:
         shared = self.call, self.A_inverse, self.beta, used, variance
         own = list(zip(self.noise, self.blocks.split(self.a), pieces, strict=True))
         found = [part for each in self.blocks.each("predict", *shared, own=own) for part in each]
-        # Rows of groups that are not in training have no block.
+        # Rows of groups that were not in training have no block.
         others = [rows[None] for rows in _parts(np.flatnonzero(batch < 0))]
         for table in others:
             rows = rows_of_table(X, groups, table).to(layout.place.device)
@@ -302,7 +304,7 @@ def _parts(rows: np.ndarray) -> list[np.ndarray]:
 
 
 def _tables(rows: np.ndarray, block_of: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return pieces of the queries `rows` of a batch: their blocks (c,), and a table (c, m) of the queries of each."""
+    """Split the queries `rows` of a batch; return the blocks (c,) of each piece and a table (c, m) of their queries."""
     found = []
     for part in _parts(rows[np.argsort(block_of[rows], kind="stable")]):
         blocks, position, counts = np.unique(block_of[part], return_inverse=True, return_counts=True)

@@ -1,8 +1,8 @@
-"""Posterior of the functions of groups: contrasts between groups of weighted sums of their values.
+"""Posterior of the functions of groups: contrasts between groups.
 
 A functional is a row of a matrix A (k, q): a weighted sum of the values of a function at q rows, such as its mean or
-its slope. Each group of a grouping has such a value for its own function, which includes the part common to all groups;
-contrasts between these values have a posterior mean and variance.
+its slope. The function of a group includes the part common to all groups. This module computes the posterior mean and
+variance of contrasts between the functionals of groups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .rows import Pairs, Rows, take
 from .structures import FittedStructure
 from .terms import TaskKernel
 
-# Number of contrasts, and of training rows, at a time.
+# Number of contrasts, and of training rows, that are computed at a time.
 CONTRASTS, CHUNK = 64, 2_000
 
 
@@ -83,19 +83,19 @@ class GroupPosterior:
             self._add_up_blocks(Rows(Q, asked[0]))
 
     def _parts(self, apart: tuple, together: tuple) -> list[tuple[list[Any], tuple]]:
-        """Return the terms and codes of rows in unrelated groups, in one group, and for each kernel between groups."""
+        """Return pairs of terms and codes of rows: for different groups, for one group, and for each task kernel."""
         usual = [term for term in self.model.terms if not isinstance(term, TaskKernel)]
         kernels = [[replace(term, values=np.ones((1, 1)))] for term in self.kernels]
         return [(usual, apart), (usual, together), *((term, together) for term in kernels)]
 
     def _covariance(self, terms, rows: Rows, X: np.ndarray, at) -> np.ndarray:
-        """Return the prior covariance (b, q, m) of rows with training-like rows (b, m, d), all of them in group 0."""
+        """Return the prior covariance (b, q, m) between rows and rows X (b, m, d), which are all in group 0."""
         given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in self.layout.pairs[0].given)
         pairs = Pairs(rows, Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups)), 1.0, given)
         return covariance(terms, self.model.p_, pairs)
 
     def contrasts(self, M: Any, minus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean and variance (C, k) of contrasts: weights M (C, G), sparse, minus (G,) in each of them."""
+        """Return the mean and variance (C, k) of contrasts whose weights are M (C, G), sparse, minus `minus` (G,)."""
         find = self._from_blocks if self.by_blocks else self._from_rows
         found = [find(M[i : i + CONTRASTS].toarray() - minus) for i in range(0, M.shape[0], CONTRASTS)]
         return np.concatenate([mean for mean, _ in found]), np.concatenate([v for _, v in found])
@@ -113,7 +113,7 @@ class GroupPosterior:
         return W @ self.solved.a[:, 0], np.maximum(prior - explained, 0.0)
 
     def _add_up_blocks(self, unknown: Rows) -> None:
-        """Compute the mean (k,) of the own part of each group, its variance, and its link (k, f) with the features."""
+        """Compute the mean (k,) and variance of the own part of each group, and its link (k, f) with the features."""
         model, solved, G, n = self.model, self.solved, int(self.codes.max()) + 1, len(unknown.groups)
         self.features = (self.A @ model.term_features(model.terms, unknown)).reshape(len(self.own), -1)
         self.of_group, self.left = np.zeros((G, len(self.own))), np.zeros((G, len(self.own)))
@@ -157,7 +157,7 @@ def row_precision(model: Any) -> np.ndarray:
 
 
 def _codes(Q: np.ndarray, n_groupings: int, known: int | None) -> tuple[np.ndarray, ...]:
-    """Return codes (b, q) of rows in group 0 of one grouping, or of none; -1 in other groupings."""
+    """Return codes (b, q) for each grouping: 0 for the grouping `known`, -1 for the others."""
     return tuple(np.full(Q.shape[:2], 0 if g == known else -1) for g in range(n_groupings))
 
 

@@ -1,9 +1,9 @@
 """Likelihoods: the distribution of targets given the values of the function.
 
-A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. For the squared loss it has
-a closed form. Classes and counts use Laplace's method, with the mode found by Newton's method. Each Newton step is the
-closed form with noise 1/W and targets f + g/W, where g and W are the first and minus the second derivative of
-log p(y | f).
+A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. With normal noise there is a
+closed form. Two classes and counts use Laplace's method, with the mode found by Newton's method. Each Newton step is
+the closed form with noise 1/W and targets f + g/W, where g is the first derivative of log p(y | f) and W is minus the
+second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ Evaluated = tuple[float, Parameters, float, Solved]
 
 
 class Likelihood(Protocol):
-    """Interface of likelihoods; initial log variances are `log_scale` above those of standardised targets."""
+    """Interface of likelihoods.
+
+    Attributes
+    ----------
+    has_noise : whether the variance of the noise is a parameter.
+    log_scale : added to the initial log variances, which are those for standardised targets.
+    """
 
     @property
     def has_noise(self) -> bool: ...
@@ -37,16 +43,16 @@ class Likelihood(Protocol):
 
     @property
     def weight_scale(self) -> float:
-        """Weights in the average fall by e with this many standard errors of the least error."""
+        """The weight of a structure falls by a factor e if its error rises by this many standard errors."""
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
-        """Return the evidence of targets `part.z` (N, r), of rows with weights `part.weight` (N,)."""
+        """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return the mean of a target if its function value has this mean and variance."""
+        """Return the mean of a target, given the mean and variance of the function."""
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target whose mean was predicted."""
+        """Return the loss of each target, given its predicted mean."""
 
 
 class Gaussian:
@@ -103,7 +109,7 @@ class Laplace:
         raise NotImplementedError
 
     def noise_variance(self, part: Any) -> float:
-        """Return the variance of targets on the scale of f, for shares of variance."""
+        """Return the variance of the noise on the scale of f, for shares of variance."""
         raise NotImplementedError
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
@@ -152,7 +158,7 @@ class Laplace:
         raise NotImplementedError
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target whose mean was predicted."""
+        """Return the loss of each target, given its predicted mean."""
         raise NotImplementedError
 
 
@@ -186,7 +192,7 @@ class Poisson(Laplace):
 
     # Differences of log rates are smaller than those of standardised targets.
     log_scale = -1.0
-    # Most of the deviance of a row is chance that all structures share.
+    # Most of the deviance of a row is due to chance, and is the same for all structures.
     weight_scale = 0.2
 
     def log_density(self, y, f):

@@ -33,10 +33,10 @@ class Part:
     layout : the rows in blocks.
     z : (N, r) targets in standard units.
     weight : (N,) weights of the rows.
-    multiplicity : how many independent targets the columns of z stand for.
+    multiplicity : number of independent targets that the columns of z represent.
     offset : (N,) added to the function inside the likelihood.
-    state : values kept from one evaluation for the next.
-    held : the rows and targets where they are evaluated.
+    state : values kept between evaluations, such as the last mode.
+    held : the batches of rows and targets, in the place where they are evaluated.
     """
 
     layout: Layout
@@ -48,7 +48,7 @@ class Part:
     held: Blocks | None = None
 
     def blocks(self, terms: tuple[Term, ...]) -> Blocks:
-        """Return the rows and targets for the evaluation of these terms."""
+        """Return the batches of rows and targets for these terms."""
         if self.held is None or self.held.terms is not terms:
             self.held = Blocks(terms, self.layout, self.z, self.weight)
         return self.held
@@ -64,8 +64,8 @@ class OutOfTime(Exception):
 class MixedModel:
     """Terms with a likelihood; `fit` learns their parameters.
 
-    The objective is the negative log evidence of all parts, plus `rho` times the squared distance of each parameter
-    from its start, and from the mean of its family.
+    The objective is the negative log evidence of all parts, plus `rho` times the squared distances of each log
+    parameter from its initial value and from the mean of its family.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class MixedModel:
     p_ : the logs of the parameters, by term and family.
     noise_ : variance of the noise; 0 if the likelihood has none.
     value_ : the objective at the optimum.
-    n_evaluations_ : number of evaluations.
+    n_evaluations_ : number of evaluations of the objective.
     """
 
     def __init__(self, terms: Sequence[Term], rho: float = 0.2, likelihood: Likelihood | None = None):
@@ -98,9 +98,9 @@ class MixedModel:
         start: np.ndarray | None = None,
         deadline: float = np.inf,
     ) -> MixedModel:
-        """Learn the parameters, with a maximum number of evaluations and until `deadline` (of `time.monotonic`).
+        """Learn the parameters with at most about `evaluations` evaluations, until `deadline` (of `time.monotonic`).
 
-        Without evaluations, the parameters are those of the start.
+        With ``evaluations=0``, the parameters are set to `start` without a fit.
         """
         self.parts, self.value_ = tuple(parts), np.nan
         first = flatten(self.start)
@@ -132,7 +132,7 @@ class MixedModel:
         return self.set_parameters(best["x"])
 
     def _forget(self) -> None:
-        """Free what batches keep between calls."""
+        """Free the values that batches keep between calls."""
         for part in self.parts:
             part.blocks(self.terms).each("forget")
 
@@ -144,7 +144,7 @@ class MixedModel:
         return self
 
     def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the objective and its gradient at the logs of the parameters, in one vector."""
+        """Return the objective and its gradient at a vector of log parameters."""
         p = unflatten(x, self.start)
         noise = float(np.exp(p[NOISE]["variance"][0])) if self.likelihood.has_noise else 0.0
         try:
@@ -222,12 +222,12 @@ class MixedModel:
         return K @ solved.a, np.maximum(prior - ((K @ solved.inverse) * K).sum(1), 0.0)
 
     def term_features(self, terms: Sequence[Term], rows: Rows) -> np.ndarray:
-        """Return the features (b, q, f) of all terms, zero for terms that were not requested."""
+        """Return the features (b, q, f) of the model's terms; those of terms not in `terms` are zero."""
         Phi = features(self.terms, self.p_, rows, [term.name for term in terms])
         return Phi.full(sum(term.n_sparse for term in self.terms))
 
     def bring_here(self) -> None:
-        """Evaluate from now on in this process, in main memory."""
+        """Use this process and main memory for all further evaluations."""
         self._solved = []
         for part in self.parts:
             part.layout, part.held = replace(part.layout, place=HERE), None

@@ -16,8 +16,8 @@ import numpy as np
 
 from .arrays import Array, library, on_device, to_float
 
-# A batch ends when padding would exceed this share, or when it would have more than this many rows or pairs of rows.
-# (Its arrays of features should fit into the cache of a processor.)
+# A batch is full if another block would lead to more padding than this share, or to more rows or pairs of rows than
+# these. (The features of a batch should fit into the processor cache.)
 MAX_PADDING = 0.3
 MAX_ROWS = 4_096
 MAX_ENTRIES = 1_000_000
@@ -44,7 +44,7 @@ class Rows:
         return Rows(self.X[blocks], tuple(part[blocks] for part in self.groups), mask)
 
     def to(self, device: str | None) -> Rows:
-        """Return the rows as tensors on a device of torch; without a device, as they are."""
+        """Return the rows as tensors on a torch device; without a device, return them unchanged."""
         groups = tuple(on_device(part, device) for part in self.groups)
         return Rows(on_device(self.X, device), groups, on_device(self.mask, device))
 
@@ -85,12 +85,12 @@ class Pairs:
 
     @cached_property
     def gaps(self) -> list[Array]:
-        """For each column (b, n, m): sqrt(5) times the distance of both rows, used by Matern kernels."""
+        """For each column (b, n, m): sqrt(5) times the distance between both rows, used by Matern kernels."""
         A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
         return [library(A).abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
 
     def to(self, device: str | None) -> Pairs:
-        """Return the pairs of rows paired with themselves on a device of torch; without a device, as they are."""
+        """Return the pairs as tensors on a torch device; A and B must be the same rows. Unchanged without a device."""
         if device is None:
             return self
         rows = self.A.to(device)

@@ -1,4 +1,4 @@
-"""Structures: the sets of terms that are fitted and averaged, and a structure fitted to rows."""
+"""Structures: sets of terms that are fitted to rows and averaged."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
 from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel, Term
 
-# Above this many rows, common terms are represented by features and each group is a block.
+# Above this many rows (a third of it with an additive term), common terms are represented by features, and each group
+# is a block.
 EXACT_ROWS = 300
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
-MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 200_000
+MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000
 LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS = 150, 100, 300
 KNOTS = 12
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Terms in addition to the level of each group and the common linear part.
+    """A set of terms. Every structure also has a level for each group and a linear part common to all groups.
 
     Attributes
     ----------
     name : the name in results.
-    slopes : a linear function of each group.
+    slopes : a linear function for each group.
     common : a smooth function of all columns, common to all groups.
-    own : a smooth function of each group.
+    own : a smooth function of all columns for each group.
     two_lengths : whether the common and the own smooth have different length scales.
-    additive : a common smooth of each column.
-    own_additive : a smooth of each column for each group.
-    further : a linear function of each group of further groupings.
+    additive : a smooth function of each column, common to all groups.
+    own_additive : a smooth function of each column for each group.
+    further : a linear function for each group of further groupings.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
     """
@@ -60,12 +61,12 @@ STRUCTURES = (
     Structure("common and own smooth, loose", slopes=False, common=True, own=True, rho=0.02, clip=False),
     Structure("slopes and own additive, loose", own_additive=True, rho=0.02, clip=False),
 )
-# Those that are fitted in addition if there are several groupings.
+# Additional structures if there are several groupings.
 FURTHER_STRUCTURES = (
     Structure("slopes of all groupings", further=True),
     Structure("slopes of all groupings and common smooth", common=True, further=True),
 )
-# Those that are fitted to more than `MANY_ROWS` rows.
+# Structures for more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
     Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
     STRUCTURES[3],
@@ -74,15 +75,15 @@ FEW_STRUCTURES = (
 
 @dataclass(frozen=True)
 class MixedData:
-    """Rows that mixed models are fitted to.
+    """Training rows of mixed models.
 
     Attributes
     ----------
     X : (N, d) numbers.
     groups : codes (N,) of each grouping; a single grouping of zeros if there are no groups.
     n_groups : number of groups of each grouping.
-    z : (N, r) targets: in standard units, 0 and 1 for classes, or counts. Several columns are classes or, with `wide`,
-        tasks on the same rows.
+    z : (N, r) targets: numbers in standard units, 0 and 1 for two classes, -1 and 1 for more classes or wide labels, or
+        counts. Several columns are classes or, with `wide`, tasks on the same rows.
     weight : (N,) weights of rows.
     of_column : (d,) the family of each column.
     wide : whether the columns of z are tasks.
@@ -121,7 +122,7 @@ class MixedData:
 
 
 class FittedStructure:
-    """A structure fitted to rows; `predict` gives values in the units of z.
+    """A structure fitted to rows; `predict` returns function values in the units of z.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ class FittedStructure:
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
         n_landmarks = count_features(len(X)) if n_features is None else n_features
-        # Features at a few knots are cheaper than a matrix of all rows for each column.
+        # With an additive term, features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
         groups = data.groups
@@ -194,7 +195,8 @@ class FittedStructure:
             return [Part(layout, data.z, data.weight, float(data.z.shape[1]))]
         if not data.wide:
             return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
-        # For tasks on the same rows, their mean has T times the common part; contrasts have only own parts.
+        # For tasks on the same rows, the scaled mean over tasks has T times the variance of the common part.
+        # Differences from the mean contain own parts only.
         T = data.z.shape[1]
         mean = data.z.mean(1, keepdims=True)
         parts = [Part(_with_sharing(layout, float(T)), np.sqrt(T) * mean, data.weight, 1.0)]
@@ -229,7 +231,7 @@ def _with_sharing(layout: Layout, sharing: float) -> Layout:
 
 
 def count_features(n_rows: int) -> int:
-    """Return the number of features of a common smooth by default."""
+    """Return the default number of features of a common smooth."""
     if MANY_ROWS < n_rows <= MOST_ROWS:
         return MORE_LANDMARKS
     return FEWER_LANDMARKS if MORE_ROWS < n_rows <= MANY_ROWS else LANDMARKS

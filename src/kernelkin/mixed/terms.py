@@ -3,7 +3,7 @@
 A term defines its parameters (logs of variances and length scales), the covariance of pairs of rows, and the derivative
 of `sum(W * K)` with respect to each parameter. A term common to all rows is part of the covariance in exact models;
 with many rows it is represented by features `Phi` with `K = Phi Phi'`. See "Mixed kernel models" in
-`docs/mathematics.md`. Arrays are those of NumPy or torch.
+`docs/mathematics.md`. Arrays are NumPy arrays or torch tensors.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def vdot(A: Array, B: Array) -> float:
 
 
 def variance(log: np.ndarray) -> float:
-    """Return the variance of a family of one parameter."""
+    """Return the variance from the log of a single parameter."""
     return float(np.exp(log[0]))
 
 
@@ -82,16 +82,16 @@ def shape_of(pairs: Pairs) -> tuple[int, int, int]:
 
 
 class Term:
-    """Part of the covariance. Parameters `p` are logs, by family, in main memory.
+    """Part of the covariance. Parameters `p` are logs by family, as NumPy arrays.
 
-    This class has the methods of a term without features.
+    The defaults of this class are those of a term without parameters and features.
     """
 
     name: str
 
     @property
     def n_dense(self) -> int:
-        """Number of features that represent the part common to all rows; without blocks they are not used."""
+        """Number of features that represent the part common to all rows; exact models do not use them."""
         return 0
 
     @property
@@ -100,7 +100,7 @@ class Term:
         return 0
 
     def start(self) -> dict[str, np.ndarray]:
-        """Return the initial log parameters; those of one family are shrunk towards their mean."""
+        """Return the initial log parameters by family; parameters of a family are shrunk towards their mean."""
         return {}
 
     def block(self, p: dict[str, np.ndarray], pairs: Pairs) -> tuple[Array, Any]:
@@ -120,28 +120,28 @@ class Term:
         raise NotImplementedError
 
     def sparse(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[Array, Array]:
-        """Return numbers (b, n, k) of the sparse features of each row that are not zero, and their values."""
+        """Return the indices (b, n, k) of the sparse features of each row that are not zero, and their values."""
         raise NotImplementedError
 
     def features_gradient(
         self, p: dict[str, np.ndarray], rows: Rows, G: Array, Phi: Array, saved: Any
     ) -> dict[str, np.ndarray]:
-        """Return derivatives for length scales from the derivative G (b, n, f) with respect to the features."""
+        """Return the derivatives for length scales, from the derivatives G (b, n, f) for the features."""
         return {}
 
     def scale_gradient(self, of_feature: np.ndarray) -> dict[str, np.ndarray]:
-        """Return derivatives for variances from those with respect to the log variance of each feature (f,)."""
+        """Return the derivatives for log variances, from those for the log variance of each feature (f,)."""
         return {}
 
 
 def _where(term: Linear | Additive, pairs: Pairs) -> Any:
-    """Return 1 for pairs of rows that a term links, as (b, n, m) or as one number for all."""
+    """Return the factor of pairs of rows: (b, n, m) for a term of groups, one number for a common term."""
     return pairs.sharing if term.grouping is None else pairs.same[term.grouping]
 
 
 @dataclass(frozen=True)
 class Constant(Term):
-    """The mean of all rows, with a very wide prior."""
+    """A constant for all rows, with a very wide prior."""
 
     variance: float = 100.0
     name: str = "mean"
@@ -161,7 +161,7 @@ class Constant(Term):
 class Level(Term):
     """A level for each group of a grouping: a random intercept.
 
-    `n_groups` is the number of groups if the grouping is not that of the blocks; its levels are then features.
+    If blocks are groups of another grouping, `n_groups` is the number of groups, and levels are features.
     """
 
     grouping: int = 0
@@ -204,8 +204,8 @@ class Level(Term):
 class Linear(Term):
     """A linear function of the columns, common or for each group (slopes), with a variance for each column family.
 
-    `of_column` (d,) is the family of each column; columns of the same origin share a variance. `n_groups` is the number
-    of groups if the grouping is not that of the blocks; its slopes are then features.
+    `of_column` (d,) is the family of each column; columns of the same origin share a variance. If blocks are groups of
+    another grouping, `n_groups` is the number of groups, and slopes are features.
     """
 
     of_column: np.ndarray
@@ -355,7 +355,7 @@ class Smooth(Term):
 
 
 def common_and_own(term: Smooth | Given, p: dict[str, np.ndarray], pairs: Pairs) -> Any:
-    """Return the variance, (b, n, m) or a number, that multiplies the kernel of each pair."""
+    """Return the variance that multiplies the kernel of each pair, as (b, n, m) or as a number."""
     common = variance(p["common"]) * pairs.sharing if term.common else 0.0
     return common + variance(p["own"]) * pairs.same[term.grouping] if term.own else common
 
@@ -421,7 +421,7 @@ class Additive(Term):
         return zeros(rows.X.shape[:2], rows.X) + factor * float(np.exp(p["variances"])[self.of_column].sum())
 
     def _columns(self, p, rows):
-        """Yield a smooth of each single column, with its parameters and rows."""
+        """Yield for each column its family, a smooth of this column, its parameters, and the rows."""
         zero = np.zeros(1, dtype=np.intp)
         for j, family in enumerate(self.of_column.tolist()):
             part = Smooth(zero, own=False, landmarks=self.landmarks[j][:, None])
@@ -479,7 +479,8 @@ class Given(Term):
 class TaskKernel(Term):
     """Levels and, with `smooth`, functions of the columns that are correlated between groups with similar features.
 
-    `values` (G, T) is the kernel between all groups (those without rows last) and the T training groups.
+    `values` (G, T) is the kernel between all groups (those without rows last) and the T training groups. With features,
+    only levels are represented.
     """
 
     values: np.ndarray

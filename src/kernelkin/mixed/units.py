@@ -1,4 +1,4 @@
-"""Units of targets: one for all rows, or one for each task if their spreads differ significantly."""
+"""Units of targets: the same for all rows, or different for each task if spreads differ significantly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from scipy.special import digamma, polygamma
 from scipy.stats import chi2
 
-# Tasks have their own units if their log variances vary by more than this beyond chance. The limit is high, so that
-# tasks with few rows have their own units only if these clearly differ. (Autism, 3 rows per child and 1.9 beyond
-# chance: loss 0.25 with one unit for all, 0.51 with one for each.)
+# Tasks have their own units if the standard deviation of their log variances, beyond chance, is at least `OWN_UNITS`,
+# or at least `OTHER_UNITS` if the median number of rows is below `ROWS_OF_TASK`. The limit for few rows is high, so
+# that only clear differences count. (Autism data, 3 rows per child, 1.9 beyond chance: the loss is 0.25 with one unit
+# for all and 0.51 with own units.)
 OTHER_UNITS, OWN_UNITS, ROWS_OF_TASK = 3.0, 0.6, 12
 CERTAIN = 1e-4
 
@@ -40,7 +41,7 @@ class TargetUnits:
 
 
 def pooled_units(y: np.ndarray, n_tasks: int, weight: np.ndarray) -> TargetUnits:
-    """Return the mean and the standard deviation of all targets (N,), for every task."""
+    """Return units with the mean and the standard deviation of all targets (N,) for every task."""
     location = float(np.average(y, weights=weight))
     spread = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
     spread = spread if spread > 1e-12 * max(abs(location), 1e-300) else 1.0

@@ -65,6 +65,9 @@ def test_solutions_are_in_the_units_of_the_user():
     standard, units = problem.in_standard_units()
     path = Path(standard, units=units, tol=1e-6)
     for mu in (0.2, 0.05):
-        there, alone = path.solve(units.mu(mu)), solve(dataclasses.replace(problem, mu=mu), tol=1e-6)
+        there, alone = (
+            path.solve(units.rescale(problem.machines, problem.learner, mu)[2]),
+            solve(dataclasses.replace(problem, mu=mu), tol=1e-6),
+        )
         np.testing.assert_allclose(there.primal, alone.primal, rtol=1e-6)
         np.testing.assert_allclose(there.B, alone.B, atol=1e-2 * alone.B.max())

@@ -18,9 +18,8 @@ from ...engines.dask import Dask
 from ...engines.threads import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels.families import is_precomputed
+from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.kernel import FittedKernel
-from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import Need
 from ..couplings import Coupling, connected_tasks, read_couplings, width
 from ..functions import TaskFunctions, task_functions
@@ -29,13 +28,13 @@ from ..grams.build import (
     KernelBank,
     RawGrams,
     charges_of,
+    fit_need,
     plan_grams,
     raw_grams,
     scale_grams,
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
-from ..grams.memory import fit_need
 from ..grams.stack import SharedGrams
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties.norms import MixedNorm
@@ -111,7 +110,7 @@ class Fit:
 
         Fitted `kernels` are passed if Gram matrices are reused.
         """
-        couplings = read_couplings(self.couplings, data, self.sharing)
+        couplings = () if self.couplings is None else read_couplings(self.couplings, data, self.sharing)
         if self.unknown_tasks == "common":
             check_common_part(couplings)
         if kernels is None and not is_precomputed(self.kernels):
@@ -129,8 +128,8 @@ class Fit:
         else:
             mu = 1.0 if isinstance(self.targets, Classification) else self.targets.spread(data)
         start = None if self.init is None else units.weights(read_init(self.init, shape))
-        scaled, learner = units.rescale(machines, learner)
-        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, units.mu(mu), start, units)
+        scaled, learner, mu = units.rescale(machines, learner, mu)
+        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
 
     def _machines(
         self, data: TaskData, couplings: Sequence[Coupling], learner: Learner, n_kernels: int
@@ -196,20 +195,17 @@ class FitPlan(NamedTuple):
         if options.engine.splits and raw is None and scaled is None:
             return self._fitted(None, *self._solve_in_blocks(options), options)
         if scaled is None:
-            scaled = self.grams() if raw is None else self.scale(raw)
+            scaled = self.grams(raw)
         grams, bank = scaled
         problem = self.problem(grams)
         with Workers(options.n_jobs) as workers:
             solution = self.solve(problem, workers.map, options.verbose, options.callback)
         return self._fitted(grams, bank, solution, options)
 
-    def grams(self) -> tuple[Grams, KernelBank]:
-        """Evaluate and scale the kernels."""
-        raw = raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan())
-        return self.scale(raw, overwrite=True)
-
-    def scale(self, raw: RawGrams, overwrite: bool = False) -> tuple[Grams, KernelBank]:
-        """Scale kernels that a search has evaluated, on the rows of this plan."""
+    def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
+        """Evaluate the kernels, unless a search has done so, and scale them on the rows of this plan."""
+        if raw is None:
+            raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan()), True
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
@@ -265,7 +261,7 @@ class FitPlan(NamedTuple):
         attributes, warnings = solution_attributes(fit, data, bank, solution, options, a, intercepts, linked)
         attributes |= {
             "kernel_weights_": B[:, :T].T.copy(),
-            "relation_": solution.relation.block(T),
+            "relation_": solution.relation.block(T) if self.couplings else solution.relation,
             "effective_rank_": effective_rank(B),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,

@@ -12,15 +12,13 @@ from sklearn.utils import check_random_state
 from ...data.forms import Form, TaskData, tiny_tasks
 from ...decompositions import eigh
 from ...engines.threads import Workers
-from ...kernels.families import is_precomputed, resolve_kernels
+from ...kernels.families import is_precomputed, resolve_kernels, source_kernels, spread_warnings
 from ...kernels.grams import Scaling, mirror
 from ...kernels.kernel import FittedKernel
-from ...kernels.sources import source_kernels, spread_warnings
 from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams.build import KernelBank, charges_of, effective_dimensions, plan_grams
-from ..grams.memory import fit_need, fitting_bytes
+from ..grams.build import KernelBank, charges_of, effective_dimensions, fit_need, plan_grams
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
@@ -177,7 +175,7 @@ class TwoStagePlan(NamedTuple):
             held += 8 * T * min(max(plan.machines), fit.reservoir) + kept * (32 + 2 * plan.row_bytes)
             held += read * (3 * plan.row_bytes + 8 * (4 * K + 12))
         machines = SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs)
-        return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(plan))), machines.advice)
+        return Need(held + max(machines.peak, FIXED + max(drawn, plan.fitting_bytes)), machines.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Learn the kernel weights, fit the machines, and store the state for `partial_fit`."""
@@ -389,7 +387,7 @@ def fit_nystroem(
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
     units = Units.of(MachineList([machine]), learner, weights=False)
-    (scaled,), learner = units.rescale(MachineList([machine]), learner)
+    (scaled,), learner, _ = units.rescale(MachineList([machine]), learner)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

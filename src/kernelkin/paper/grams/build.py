@@ -1,8 +1,8 @@
 """Build scaled Gram stacks from validated data and fitted kernels, and check them.
 
-`plan_grams` returns the sizes before any matrix is computed. `raw_grams` evaluates the kernels once.
-`RawGrams.restrict` selects rows without evaluating kernels again, for cross-validation. `scale_grams` scales raw
-stacks.
+`plan_grams` returns the sizes before any matrix is computed, and `fit_need` bounds the memory of a fit. `raw_grams`
+evaluates the kernels once. `RawGrams.restrict` selects rows without evaluating kernels again, for cross-validation.
+`scale_grams` scales raw stacks.
 """
 
 from __future__ import annotations
@@ -23,16 +23,26 @@ from ...kernels.grams import (
     precomputed_names,
     project_stack,
 )
-from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate, thin
+from ...kernels.kernel import MAX_ROWS as MOST_DISTANCES
+from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate
+from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling
 from .coupled import CoupledGrams, PointStack, is_worthwhile
 from .lowrank import LowRankKernels, low_rank_kernels
-from .stack import GramStack, SharedGrams, TaskGrams, take_block
+from .operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, take_block
 
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
 # Maximum number of rows of a stack from which charges are computed.
 MAX_ROWS = 2000
+# Number of arrays (K, J) in solvers: iterates, gradients and past steps of quasi-Newton methods.
+SOLVER_ARRAYS = 80
+_FEWER_GRAMS = (
+    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
+    "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
+    "or on columns with few distinct rows), or KinRegressor or KinClassifier, which share functions on many rows"
+)
 _CONSTANT = "constant on the training rows of every task, so it is zero after centring"
 
 
@@ -44,7 +54,7 @@ class GramPlan(NamedTuple):
     sizes, machines : rows of each stack (of each task, or all rows of wide data), and of each task.
     outputs : the largest number of outputs of a task's machine.
     n_kernels, itemsize, row_bytes : kernels in a stack; bytes of a value, and of a row of X (0: Grams are given).
-    fitted_rows, n_columns : while kernels are fitted, rows whose distances are computed, and columns that are copied.
+    fitting_bytes : columns that are copied while kernels are fitted, and distances of rows.
     couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
     low_rank : exact factors of the shared part; None where there are none.
     wide, dense : whether all tasks have the same rows; whether a stack over the rows of all tasks is needed.
@@ -56,8 +66,7 @@ class GramPlan(NamedTuple):
     n_kernels: int
     itemsize: int
     row_bytes: int = 0
-    fitted_rows: int = 0
-    n_columns: int = 0
+    fitting_bytes: int = 0
     couplings_width: int = 0
     low_rank: LowRankKernels | None = None
     wide: bool = False
@@ -86,7 +95,11 @@ def plan_grams(
     machines = tuple(len(rows) for rows in data.rows)
     linked = couplings_width > 0 and not wide
     low_rank = low_rank_kernels(data, kernels, normalize) if linked else None
-    relative = kernels is not None and any(isinstance(kernel.function, GaussianKernel) for kernel in kernels)
+    n_rows, n_columns = len(data.X), sum(map(len, {kernel.columns for kernel in kernels or ()}))
+    n_apart = 0
+    if any(isinstance(kernel.function, GaussianKernel) for kernel in kernels or ()):
+        # The rows whose distances `median_distance` computes.
+        n_apart = n_rows if n_rows <= MOST_DISTANCES else -(-n_rows // (n_rows // MOST_DISTANCES + 1))
     classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
     return GramPlan(
         sizes=(len(data.X),) if wide else machines,
@@ -95,13 +108,59 @@ def plan_grams(
         n_kernels=data.X.shape[2] if kernels is None else len(kernels),
         itemsize=data.X.dtype.itemsize,
         row_bytes=0 if kernels is None else data.X[:1].nbytes,
-        fitted_rows=len(data.X[thin(len(data.X))]) if relative else 0,
-        n_columns=0 if kernels is None else sum(map(len, {kernel.columns for kernel in kernels})),
+        fitting_bytes=data.X.dtype.itemsize * n_rows * n_columns + 40 * n_apart**2,
         couplings_width=couplings_width,
         low_rank=low_rank,
         wide=wide,
         dense=linked and low_rank is None,
     )
+
+
+def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> Need:
+    """Bound the memory of a fit on Gram matrices, or of a cross-validation with `n_folds` folds that share them.
+
+    `solved_by` is the name of the learner, or "panel". The bound is simple and conservative: it counts every array that
+    grows with the data, and adds a margin for the rest. Arrays of size T x T are not counted because none is made,
+    unless the user passes or requests one.
+    """
+    K, T = plan.n_kernels, len(plan.machines)
+    stacks = K * plan.itemsize * sum(n * n for n in plan.sizes)
+    if plan.dense:
+        stacks += K * plan.itemsize * sum(plan.sizes) ** 2
+    elif plan.low_rank is not None:
+        stacks += 8 * sum(plan.machines) * plan.low_rank.rank
+    working = _working_bytes(plan, solved_by, n_jobs)
+    if n_folds:
+        # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
+        fit = stacks + max(stacks + working, min(n_jobs, n_folds) * (2 * stacks + working))
+    else:
+        fit = stacks + max(working, plan.row_bytes * (6 * max(plan.sizes) + sum(plan.sizes)))
+    # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
+    held = sum(plan.machines) * (48 + 96 * plan.outputs) + sum(plan.sizes) * plan.row_bytes
+    held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
+    return Need(FIXED + held + max(fit, plan.fitting_bytes), _FEWER_GRAMS)
+
+
+def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
+    """Bound the memory of combined matrices, their factors, and running machines."""
+    n, K, total = plan.sizes[0], plan.n_kernels, sum(plan.machines)
+    squares = [8 * rows * rows for rows in plan.machines]
+    if solved_by == "panel":
+        outputs = len(plan.machines) * plan.outputs
+        columns = outputs if plan.couplings_width else n_jobs * PANEL_COLUMNS
+        # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
+        work = (48 + 4 * K) * n * n + 96 * n * outputs + columns * column_bytes(n, K)
+        if plan.couplings_width:
+            work += 16 * min(n * outputs**2, LARGEST_INVERSES) + 32 * n * plan.couplings_width * plan.outputs
+        return work
+    if plan.couplings_width:
+        factor = 24 * total * plan.shared_rank + 32 * plan.shared_rank**2 if plan.factored else 0
+        dense = 0 if plan.factored and solved_by == "ridge" else 32 * total**2
+        return 3 * sum(squares) + 192 * total + factor + dense
+    # The buffers of wide data hold whole matrices even if labels are missing.
+    buffers = [8 * n * n] * len(squares) if plan.wide else squares
+    images = K * plan.outputs * batch_bytes([8 * rows for rows in plan.machines])
+    return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
 
 
 class RawGrams(NamedTuple):
@@ -227,7 +286,10 @@ def scale_grams(
 
     `charges` (K,) are given if `data` are only some of the tasks; `check_kernels` must then be called separately.
     """
-    weights, is_part = stack_weights(data), charges is not None
+    weights, is_part = [data.sample_weight[rows] for rows in data.rows], charges is not None
+    if data.form == "wide":
+        # Rows that no task uses have weight zero.
+        weights = [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
     scalings, stacks = [], []
     for stack, weight in zip(raw.own, weights, strict=True):
         scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
@@ -278,13 +340,6 @@ def _scale_linked(
     return PointStack(GramStack(scaled), [np.arange(len(weight))]), scaling
 
 
-def stack_weights(data: TaskData) -> list[np.ndarray]:
-    """Return the weights of the rows of each stack; rows of wide data that no task uses have weight zero."""
-    if data.form != "wide":
-        return [data.sample_weight[rows] for rows in data.rows]
-    return [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
-
-
 def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
     """Return a mask (n_rows,) of the rows that are in any of the sets."""
     used = np.zeros(n_rows, dtype=bool)
@@ -320,5 +375,5 @@ def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: Ta
     """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
     raw, ones = raw_grams(data, *kernels), np.ones(len(kernels[0]))
     grams, _ = scale_grams(raw, data, kernels[1], overwrite=True, charges=ones)
-    pairs = zip(grams.stacks, stack_weights(data), strict=True)
-    return np.array([effective_dimensions([(stack.values, weight)]) for stack, weight in pairs])
+    pairs = zip(grams.stacks, data.rows, strict=True)
+    return np.array([effective_dimensions([(stack.values, data.sample_weight[rows])]) for stack, rows in pairs])

@@ -186,7 +186,7 @@ class FoldGrams:
             raw = raw_grams(data, plan.kernels, plan.fit.normalize, plan.gram_plan())
         plan = line.specification.plan(self.train, self.kernels)
         raw = raw if plan.couplings else raw._replace(linked=None)
-        self.grams, bank = plan.scale(raw.restrict(data, fold.kept), overwrite=True)
+        self.grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)
         self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
 
     def outcomes(self, line: Line) -> Iterator[Outcome]:

@@ -207,7 +207,22 @@ class RelationPenalty(Penalty):
         J, (U, s, Vt) = self.n_components, self._spectrum(B)
         slopes = (J * (s / water_fill(s, J, rung.shrinkage, J / rung.min_rank)[0]) for rung in self.ladder())
         candidates = [Q, *(np.maximum(Q, mu * self._gradient(U, slope, Vt)) for slope in slopes)]
-        return -min(self._half_energy(M, mu) for M in candidates)
+        least = np.inf
+        for M in candidates:
+            # The maximum over Omega of tr(Gamma M Omega M') / (2 mu).
+            top = float(M.max(initial=0.0))
+            if top == 0.0:
+                return 0.0
+            # Divide by the largest entry: underflow of squares would make the bound invalid.
+            Mh = M / top if self._roots is None else M / top @ self._roots[0]
+            Mh = self._even(Mh, 0.5) if self.evenness else Mh
+            squares = np.maximum(eigvalsh(Mh @ Mh.T if len(Mh) < J else Mh.T @ Mh)[::-1], 0.0)
+            # Greedy: every eigenvalue gets the lower limit, and the largest get the rest, up to the upper limit.
+            step = J / self.min_rank - self.shrinkage
+            extra = np.clip(J * (1 - self.shrinkage) - step * np.arange(len(squares)), 0.0, step)
+            energy = 0.5 * (top / np.sqrt(mu)) ** 2 * float((self.shrinkage + extra) @ squares) / J
+            least = min(least, energy)
+        return -least
 
     def relation(self, B: Array) -> Relation:
         """Minimising Omega at B (K, J); of trace 1 if the prior is the identity (tr Psi = 1 always)."""
@@ -267,22 +282,6 @@ class RelationPenalty(Penalty):
         """Return Gamma^power X; Gamma has one eigenvalue for the constant vector and one for all others."""
         along, across = (1 + (len(X) - 1) * self.evenness) ** power, (1 - self.evenness) ** power
         return across * X + (along - across) * X.mean(axis=0)
-
-    def _half_energy(self, M: Array, mu: float) -> float:
-        """Maximum over Omega of tr(Gamma M Omega M') / (2 mu), for M (K, J)."""
-        top = float(M.max(initial=0.0))
-        if top == 0.0:
-            return 0.0
-        # Divide by the largest entry: underflow of squares would make the bound invalid.
-        Mh = M / top if self._roots is None else M / top @ self._roots[0]
-        Mh = self._even(Mh, 0.5) if self.evenness else Mh
-        gram = Mh @ Mh.T if len(Mh) < self.n_components else Mh.T @ Mh
-        squares = np.maximum(eigvalsh(gram)[::-1], 0.0)
-        # Greedy: every eigenvalue gets the lower limit, and the largest get the rest, up to the upper limit.
-        J, low = self.n_components, self.shrinkage
-        step = J / self.min_rank - low
-        extra = np.clip(J * (1 - low) - step * np.arange(len(squares)), 0.0, step)
-        return 0.5 * (top / np.sqrt(mu)) ** 2 * float((low + extra) @ squares) / J
 
 
 def water_fill(s: Array, n: int, low: float, high: float) -> tuple[Array, float]:

@@ -69,7 +69,7 @@ class SolvedMachines:
     values : (3, M) lin, quad and primal of each machine.
     Q : (K, J) half the quadratic forms of the dual variables.
     curvature : computes the Hessians (J, K, K); None where they were not requested.
-    lin, quad : sum of the dual terms without the Gram matrices, and <B, Q>.
+    lin, quad, loss : sum of the dual terms without the Gram matrices, <B, Q>, and their difference.
     upper : sum of the primal values, with a margin for rounding.
     rounding : what both bounds have to allow for rounding.
     """
@@ -87,7 +87,7 @@ class SolvedMachines:
         # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
         self.quad = float(np.vdot(B, Q))
         self.rounding = abs(own - self.quad)
-        self.upper = primal + self.rounding
+        self.loss, self.upper = self.lin - self.quad, primal + self.rounding
 
 
 class MachineList(list[Machine]):
@@ -213,15 +213,16 @@ class Units:
             )
         return cls(target, dual, dual - shift, offsets)
 
-    def rescale(self, machines: Any, learner: Learner) -> tuple[Any, Learner]:
-        """The machines and the learner in standard units: its epsilon has the units of the targets."""
+    def rescale(self, machines: Any, learner: Learner, mu: float | None = None) -> tuple[Any, Learner, Any]:
+        """The machines, the learner (its epsilon has the units of the targets) and the strength in standard units.
+
+        Raises ValueError where the strength is too small or too large to matter.
+        """
         scaled, known = machines.rescaled(-self.target, -self.cost, self.offsets), cast(Any, learner)
         if hasattr(known, "epsilon"):
             known = replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
-        return scaled, known
-
-    def mu(self, mu: float) -> float:
-        """The strength in standard units; raises ValueError where it is too small or too large to matter."""
+        if mu is None:
+            return scaled, known, None
         mantissa, exponent = math.frexp(mu)
         exponent += self.target - 3 * self.dual
         decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
@@ -232,7 +233,7 @@ class Units:
                 f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
                 f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
             )
-        return math.ldexp(mantissa, exponent)
+        return scaled, known, math.ldexp(mantissa, exponent)
 
     def weights(self, B: np.ndarray) -> np.ndarray:
         """Kernel weights (K, J) in standard units, of weights in the user's."""

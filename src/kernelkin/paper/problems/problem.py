@@ -46,12 +46,6 @@ class Evaluation:
     bound: float
     curvature: np.ndarray | None = None
 
-    @classmethod
-    def of(cls, B: np.ndarray, solved: SolvedMachines, primal: float, bound: float, R: float = 0.0) -> Evaluation:
-        """From machines that were solved at B, and bounds that a problem makes of them before rounding."""
-        loss, bound = solved.lin - solved.quad, bound - solved.rounding
-        return cls(B, solved.duals, solved.Q, R, loss, solved.upper, primal, bound)
-
     @property
     def relative_gap(self) -> float:
         """Distance of this evaluation's own bounds, relative to its primal value."""
@@ -122,8 +116,8 @@ class AnyProblem:
         known: Any = self
         homogeneous = hasattr(known, "mu") and not known.penalty.is_indicator
         units = Units.of(self.machines, self.learner, weights=homogeneous)
-        machines, learner = units.rescale(self.machines, self.learner)
-        further = {"mu": units.mu(known.mu)} if homogeneous else {}
+        machines, learner, mu = units.rescale(self.machines, self.learner, known.mu if homogeneous else None)
+        further = {"mu": mu} if homogeneous else {}
         return replace(known, machines=machines, learner=learner, **further), units
 
 
@@ -148,7 +142,8 @@ class Problem(AnyProblem):
         # The value is known already, unless it has lost digits on the way.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
-        return Evaluation.of(B, solved, solved.upper + cost, bound, R)
+        primal, bound = solved.upper + cost, bound - solved.rounding
+        return Evaluation(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
 
     def relation(self, B: np.ndarray) -> Relation:
         """The penalty's relationship of the components at B (K, J)."""
@@ -181,7 +176,8 @@ class MixedNormProblem(AnyProblem):
         """Bound the objective and the optimum by machines that were solved at B = gamma/lambda (K, T)."""
         primal = solved.upper - solved.quad + self.norm.value(B * np.sqrt(2.0 * solved.Q))
         bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q))
-        return Evaluation.of(B, solved, primal, bound)
+        bound -= solved.rounding
+        return Evaluation(B, solved.duals, solved.Q, 0.0, solved.loss, solved.upper, primal, bound)
 
     def bounds_at(self, gamma: np.ndarray, evaluation: Evaluation) -> tuple[float, float]:
         """Lower and upper bound on the value at gamma (K,): the best lambda for this a, and this w."""
@@ -227,7 +223,8 @@ class WorstTaskProblem(AnyProblem):
         lins, _, primals = solved.values
         primal = float(primals.max()) + solved.rounding + R
         bound = float(lam @ lins) + self.penalty.bound(solved.Q * lam, B, 1.0)
-        return Evaluation.of(B, solved, primal, bound, R)
+        bound -= solved.rounding
+        return Evaluation(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
 
     def solve_task(
         self, gamma: np.ndarray, t: int, warm: np.ndarray | None, tol: float
@@ -383,7 +380,8 @@ class SpectralProblem(AnyProblem):
         # The norms of machines are tr(W' inv(A) W); a trace above one, even by rounding, must be penalised.
         excess = max(float(np.trace(B)) - 1.0, 0.0)
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
-        return Evaluation.of(B, solved, solved.upper + excess * solved.quad, solved.lin - conjugate)
+        primal, bound = solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding
+        return Evaluation(B, solved.duals, solved.Q, 0.0, solved.loss, solved.upper, primal, bound)
 
     def relation(self, B: np.ndarray) -> Relation:
         """D itself."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...data.forms import TaskData
 from ...kernels.grams import fit_diagonal_scaling
-from ...kernels.kernel import FittedKernel, Kernel, diagonals, fit_kernels, pairs
+from ...kernels.kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels
 from ..grams.row_kernels import RowKernels
 from ..learners.machines import Machine
 from ..penalties.relation import Relation, RelationPenalty
@@ -401,7 +401,7 @@ class Reservoirs:
             return np.empty((0, len(self.kernels)))
         rows, where = np.unique(np.concatenate([i, j]), return_inverse=True)
         X, i, j = X[rows], where[: len(i)], where[len(i) :]
-        z = pairs(self.kernels, X, i, j)
+        z = evaluate(self.kernels, X, at=(i, j))
         if self.normalize == "cosine":
             z = fit_diagonal_scaling("cosine", diagonals(self.kernels, X)).apply_pairs(z, i, j)
         return np.ascontiguousarray(z.T, dtype=np.float64)

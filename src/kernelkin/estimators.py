@@ -335,8 +335,8 @@ class MultiTaskEstimator(ShownEstimator):
         path : str or path, optional
             Also write the report to this HTML file. The file works offline.
         X, y, tasks : as for `score`, optional
-            Test data. By default, the report uses held-out predictions of the training rows. A loaded model has no
-            held-out predictions and needs test data.
+            Test data. By default, the report uses held-out predictions of the training rows. Models of the paper that
+            were copied or loaded from a file have none and need test data.
         sharing, relations : SharingReport, TaskRelations, optional
             Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks) to
             include.

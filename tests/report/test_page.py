@@ -111,7 +111,7 @@ def test_the_first_screen_has_the_answer_and_names_stay_text(browser, pages):
     models = browser.texts("#answer .role-axis-label text")
     # Long names are in several lines.
     assert models[-3:] == ["MK-MTRL", BOOSTING, SEPARATE.replace("each group", "eachgroup")]
-    assert browser.texts(".figures dt")[:3] == ["RMSE", "R²", "Gain on gradient boosting"]
+    assert browser.texts(".figures dt")[:3] == ["RMSE", "R²", "Gain over gradient boosting"]
     assert browser.texts(".figures dd")[2].startswith("+0.010")
     ends = browser.run(
         "return [...document.querySelectorAll('#answer > *')].map(e => e.getBoundingClientRect().bottom)"

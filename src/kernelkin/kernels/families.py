@@ -301,7 +301,7 @@ def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
         kernels = [*default_kernels(), *named_groups(kernels)]
     elif isinstance(kernels, str) and kernels == "auto":
         kernels = [*default_kernels(), *group_kernels(data)]
-    found = resolve_kernels(kernels)
+    found = list(_DEFAULT) if kernels is None else resolve_kernels(kernels)
     if data.feature_origins is not None:
         found = on_encoded_columns(found, data.feature_origins)
     return fit_kernels(found, data.X, data.feature_names, data.sample_weight)

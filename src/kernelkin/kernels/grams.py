@@ -186,12 +186,9 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
 def is_psd(G: np.ndarray) -> bool:
     """Return True if the symmetric G (n, n) is positive semi-definite up to float64 rounding."""
-    return has_cholesky(G, rounding_shift(len(G), float(G.diagonal().mean(dtype=np.float64))))
-
-
-def rounding_shift(n_rows: int, mean_diagonal: float) -> float:
-    """Return how far below zero float64 rounding can move the eigenvalues of a Gram matrix."""
-    return _ROUNDINGS * n_rows * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0)
+    # How far below zero rounding can move the eigenvalues.
+    mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
+    return has_cholesky(G, _ROUNDINGS * len(G) * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0))
 
 
 def has_cholesky(G: np.ndarray, shift: float) -> bool:

@@ -29,7 +29,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "variance_components_": (
         "dict from str to float",
         "Share of each term in the variance of the targets, including `noise`, in descending order; the shares sum to "
-        "one. `level`: levels of groups, including what own curves shift a group as a whole; `linear`: linear part "
+        "one. `level`: levels of groups, including the mean of their own curves; `linear`: linear part "
         "common to all groups; `slopes`: differences between the slopes of groups; `common smooth`, `additive`: curves "
         "shared by all groups; `own smooth`, `own additive`: curves of each group. For two classes, on the scale of "
         "log odds; for counts, of logarithms.",

@@ -158,7 +158,7 @@ class KinPlan:
             sparse = sum(self.rows.n_groups[1:])
             kept = n_jobs * min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
             peak = int(kept + 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES + 5 * (f + sparse) ** 2))
-        advice = "fit fewer rows, or models of the paper with a limit on their matrices"
+        advice = "fit fewer rows, or use a two-stage model, which stores no matrix of all rows"
         return Need(int(peak), advice)
 
     def _entries(self) -> float:

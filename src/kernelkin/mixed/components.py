@@ -1,9 +1,9 @@
 """Shares of variance by term and by column.
 
-Parts common to all groups are single functions: their variance is that of the posterior mean over the training rows.
-(The variance among their parameters is no guide: a smooth of large variance and long length scales is a flat function.)
-Parts of groups are draws, one for each group: their variance is that of their parameters. The part of it that shifts a
-group as a whole, averaged over the training rows of all groups, is a level, whichever term it is in.
+The variance of a term common to all groups is that of its posterior mean over the training rows. (Its prior variance is
+not used: a smooth function with a large prior variance and long length scales can be flat.) The variance of a term of
+groups is its prior variance, since each group has its own function. The part that shifts the whole function of a group,
+averaged over training rows, counts as a level for smooth and additive terms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .structures import FittedStructure
 from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# With more batches of rows than this, about so many are used, and no more rows than these.
+# Maximum numbers of batches, and of rows, that are used to compute variances.
 BATCHES, SAMPLE = 24, 300
 
 
@@ -43,7 +43,7 @@ def _of_structure(member: FittedStructure) -> dict[str, float]:
     X, codes = training_rows(member)
     at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
     found = _common(member, X[at], at)
-    # What levels of groups with these shares of the rows contribute to the variance of rows.
+    # The share of the variance of group levels that is variance between rows, given the shares of groups in the rows.
     shares = [np.bincount(part) / len(X) for part in codes]
     if member.wide:
         shares = [np.full(member.n_outputs, 1.0 / member.n_outputs)]
@@ -69,8 +69,8 @@ def _name(term: Term, part: str) -> str:
 def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray) -> dict[str, float]:
     """Return the variance of the posterior mean of each common term over rows (q, d).
 
-    Terms share the variance of their sum by their covariance with it, so that two that cancel each other count as
-    nothing.
+    The variance of the sum of all terms is divided in proportion to the covariance of each term with the sum, so terms
+    that cancel each other do not count.
     """
     model, unknown = member.model, [np.full(len(X), -1) for _ in member.model.parts[0].layout.pairs[0].A.groups]
     parts = range(1) if member.wide else range(len(model.parts))
@@ -97,19 +97,19 @@ def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray) -> 
     level = float(K.mean())
     other = max(float(np.diag(K).mean()) - level, 0.0)
     if isinstance(term, Linear | TaskKernel):
-        # Standardised columns have mean zero but for the sample; what features of groups explain is not divided.
+        # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
         return 0.0, level + other
     return level, other if other > 1e-12 * level else 0.0
 
 
 def _sample(layout: Layout) -> list[tuple[Pairs, np.ndarray]]:
-    """Return some batches, of all sizes of blocks, with the masks (b, n) of their rows."""
+    """Return evenly spaced batches, which have blocks of all sizes, with the masks (b, n) of their rows."""
     pairs = layout.pairs[:: -(-len(layout.pairs) // BATCHES)]
     return [(part, np.ones(part.A.X.shape[:2], bool) if part.A.mask is None else part.A.mask) for part in pairs]
 
 
 def missed_variance(member: FittedStructure, likelihood: Any) -> float:
-    """Return the share of the prior variance of the rows in functions that the features cannot represent."""
+    """Return the share of the prior variance of the targets that the features cannot represent."""
     model = member.model
     whole = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
     missed, total, n = 0.0, 0.0, 0
@@ -128,7 +128,8 @@ def missed_variance(member: FittedStructure, likelihood: Any) -> float:
 def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
     """Return the share of each column in the explained variance, in descending order.
 
-    Linear and additive terms are divided by the variances of columns, smooth terms by their rate of change along each.
+    The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
+    in proportion to the inverse squared length scales.
     """
     total: dict[str, float] = {}
     for member, weight in zip(fitted, weights.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The content of a report as plain lists and numbers, for the HTML page."""
+"""The content of a report, as lists, numbers and texts for the HTML page."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MOST_TASKS = 1000
 def model_content(
     saved: SavedModel, evaluations: list[dict[str, Any]], *, name: str, title: str | None, file: str
 ) -> dict[str, Any]:
-    """Return everything that the page shows about one model; None for parts that do not apply.
+    """Return everything that the page shows about one model; parts that do not apply are None.
 
     Parameters
     ----------
-    evaluations : evaluations on held-out rows by question, the one to show task by task first
+    evaluations : one evaluation on held-out rows for each question; the first is also shown task by task
     """
     model = saved.model
     tasks = [str(task) for task in model.tasks_.tolist()]
@@ -96,9 +96,9 @@ def _task_rows(saved: SavedModel) -> list[int | None] | None:
 
 def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
     """Return the comparisons of `sharing_report` by question: scores (larger is better) and the gains of the model."""
-    if "comparisons" not in saved.about.get("sharing", {}):
+    if "sharing" not in saved.about:
         return []
-    report = SharingReport.from_dict(saved.about["sharing"])
+    report: SharingReport = saved.about["sharing"]
     compared = []
     for (question, found), verdict in zip(report.comparisons.items(), report.verdicts, strict=True):
         regression = R2 in found.scores[report.name]
@@ -134,7 +134,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
 
 
 def _varied(values: list[Any]) -> list[Any] | None:
-    """Return values, or None if all are the same to three decimals and say nothing about any one of them."""
+    """Return the values, or None if they are all equal to three decimals."""
     return values if len({round(value, 3) for value in values if value is not None}) > 1 else None
 
 
@@ -166,7 +166,7 @@ def _kernels(model: Any) -> dict[str, Any] | None:
     weights, names = grouped_weights(model)
     shares, count = KernelWeightsDisplay(weights, model.tasks_, names).shares, len(model.kernel_names_)
     if np.ptp(shares, axis=0).max() < 0.005:
-        # All tasks have the same weights: one row says it.
+        # If all tasks have the same weights, one row is enough.
         shares = shares[:1]
     return {
         "names": names,
@@ -184,7 +184,7 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
         return None
     if "relations" not in saved.about:
         return {"tested": False}
-    found = TaskRelations.from_dict(saved.about["relations"])
+    found: TaskRelations = saved.about["relations"]
     several = bool(found.structured) and found.n_groups > 1
     place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]

@@ -1,4 +1,4 @@
-"""Effects of columns and groups: how predictions change with a column, and how groups differ."""
+"""Effects of columns and groups: how predictions change with a column, and how much groups differ."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ..tables.cells import CLOCKS
 from ..tables.columns import RARE, Column, encode_columns
 from .evaluation import number, numbers
 
-# Numbers of rows used to compute effects, of columns to draw, and of rows used to choose these columns.
+# Maximum number of rows used to compute effects and of columns to draw; number of rows used to choose these columns.
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
 # Number of values of a numeric column at which effects are computed, and the part of its range that they cover.
 N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
-# Curves of groups: numbers of groups and columns, and of rows that they are averaged over.
+# Curves of groups: maximum numbers of groups, of columns, and of rows to average over.
 CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
-# The grid of predictions: numbers of columns, of groups and of values of a column, and of predictions in all.
+# The grid of predictions: maximum numbers of columns, of groups, of values of a column, and of predictions in total.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
 
 def drivers_content(saved: SavedModel) -> dict[str, Any]:
-    """Return shares of columns in the explained variance, effects of columns or why there are none, and a grid."""
+    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
@@ -80,7 +80,7 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
 
 
 def _some_groups(n: int, most: int) -> np.ndarray:
-    """Return the positions of all groups, or of as many as are wanted, drawn at random."""
+    """Return the positions of all groups or, if there are more than `most`, of a random sample."""
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
@@ -92,7 +92,10 @@ def _curves(saved: SavedModel, one: Input, X: np.ndarray, codes: np.ndarray) -> 
 
 
 def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return the mean of curves (n, V), an interval for it, and the range of most curves around their own means."""
+    """Return the mean of curves (n, V), the range of most curves around it, and the change along curves.
+
+    The range is that of the curves minus their own means, so it shows differences in shape and not in level.
+    """
     mean = curves.mean(axis=0)
     level = curves.mean(axis=1, keepdims=True)
     low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
@@ -112,7 +115,7 @@ def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict
 def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[str, Any]:
     """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
 
-    The row is the one closest to the mean of all rows. For mixed models there are intervals, and a group never seen.
+    The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
     """
     model = getattr(saved.model, "best_estimator_", saved.model)
     groups = _some_groups(len(model.tasks_), GRID_GROUPS)
@@ -153,7 +156,7 @@ def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:
-    """Return levels of groups with intervals, and those of their rows alone; None for models without effects."""
+    """Return levels of groups with intervals, and levels without pooling; None for models without effects."""
     model, schema = saved.model, saved.schema
     if not hasattr(model, "task_effects") or len(model.tasks_) < 2:
         return None
@@ -169,7 +172,7 @@ def groups_content(saved: SavedModel) -> dict[str, Any] | None:
 
 
 def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return predictions (q,) for encoded rows in the units of the table; for two classes, P(second class)."""
+    """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class."""
     model, schema = getattr(saved.model, "best_estimator_", saved.model), saved.schema
     if is_classifier(model):
         of_kin = not hasattr(model, "uncertainty_")
@@ -213,7 +216,7 @@ def _spread_over_tasks(codes: np.ndarray, rng: np.random.Generator) -> np.ndarra
 
 @dataclass(frozen=True)
 class Input:
-    """A column that can be set.
+    """A column whose value can be changed in rows.
 
     Attributes
     ----------
@@ -221,7 +224,7 @@ class Input:
     positions : the features that depend on the column.
     labels : labels of the values: numbers in the units of the column, dates as texts, or texts.
     features : (V, len(positions)) the features at each value.
-    kind : "number" or "date", where values between those listed make sense, or "text".
+    kind : "number" or "date", if values between those in `labels` are possible, or "text".
     """
 
     name: str
@@ -237,7 +240,7 @@ class Input:
         return 0, len(self.labels) // 2, len(self.labels) - 1
 
     def steps(self, most: int) -> list[int]:
-        """The positions of at most so many values: spread over all numbers or dates, the first of texts."""
+        """Return positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
         n = len(self.labels)
         if self.kind == "text":
             return list(range(min(n, max(most, 4))))

@@ -1,4 +1,4 @@
-"""Evaluation on held-out rows: scores with intervals, and the rows that the page draws."""
+"""Evaluation on held-out rows: scores with intervals, and the rows that the page plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..relations.sharing import COVERAGE, NEW_ROWS
 from .held_out import HeldOutRows
 
 N_BINS = 10
-# Number of rows that the page draws: maximum in total, and minimum per task.
+# Rows that the page plots: if there are more than `MAX_ROWS`, a sample with at least `MIN_ROWS` rows of each task.
 MAX_ROWS, MIN_ROWS = 4000, 8
 BOOTSTRAP = 200
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
@@ -51,7 +51,7 @@ def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
 
 
 def _sample(rows: HeldOutRows) -> dict[str, Any]:
-    """Return a sample of rows of every task, or all rows if there are few."""
+    """Return a sample of the rows of each task, or all rows if there are few."""
     parts = _of_tasks(rows)
     quota = max(MIN_ROWS, MAX_ROWS // max(len(parts), 1)) if len(rows.y) > MAX_ROWS else len(rows.y)
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
     happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
     stated = rows.values[:, used].ravel()
     bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
-    # A task's error is the mean probability of the classes that its rows do not have.
+    # The error of a task is the mean predicted probability of the wrong classes.
     errors = 1.0 - rows.values[np.arange(len(actual)), actual]
     return {
         "classes": [str(label) for label in rows.classes.tolist()],
@@ -105,7 +105,7 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
 
 
 def number(value: Any) -> float | None:
-    """Return a number rounded to six digits, or None if it is not finite.
+    """Return a number rounded to six significant digits, or None if it is not finite.
 
     >>> number(1 / 3), number(float("nan"))
     (0.333333, None)
@@ -114,7 +114,7 @@ def number(value: Any) -> float | None:
 
 
 def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Return numbers rounded to six digits, None for those that are not finite."""
+    """Return numbers rounded to six significant digits; None for those that are not finite."""
     return [number(value) for value in values]
 
 

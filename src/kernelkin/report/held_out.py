@@ -19,7 +19,7 @@ from ..tables.schema import TableSchema
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Targets and predictions in their original units; on wide data each known target counts as a row.
+    """Targets and predictions in the original units. On wide data, each known target counts as a row.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class HeldOutRows:
     ends : (n, 2) intervals of coverage `COVERAGE`; None for classes.
     classes : (C,) labels; None for numbers.
     source : description of where the rows come from.
-    wide : whether tasks are targets with units of their own.
+    wide : whether tasks are columns of y, which may have different units.
     """
 
     tasks: np.ndarray
@@ -50,9 +50,9 @@ class HeldOutRows:
         return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, wide=wide, **found)
 
     def scores(self, *, within: bool = True, draw: Any = slice(None)) -> dict[str, float]:
-        """Return the scores over all rows, or over those drawn; targets with units of their own are standardised.
+        """Return the scores over all rows, or over the rows `draw`; wide targets are standardised.
 
-        The level of a new group is not known, so its score within groups says little: `within` is then False.
+        `within` is False for new groups: their levels are unknown, so scores within groups are not informative.
         """
         y, values, codes = self.y[draw], self.values[draw], self.codes[draw]
         if self.wide and self.classes is None:
@@ -63,7 +63,7 @@ class HeldOutRows:
         return {name: score for name, score in found.items() if name != WITHIN or (within and not self.wide)}
 
     def group_scores(self) -> np.ndarray:
-        """Return the RMSE, the accuracy or, of targets with units of their own, R² of each task (T,).
+        """Return the RMSE, the accuracy or, for wide targets, R² of each task (T,).
 
         It is NaN for tasks with fewer than five test rows.
         """
@@ -91,9 +91,10 @@ class HeldOutRows:
 
 
 def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOutRows | None:
-    """Return out-of-sample predictions of a fitted model for its training rows; None for a model from a file.
+    """Return out-of-sample predictions of a fitted model for its training rows.
 
-    With a schema, values are in the units of its table.
+    None for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
+    table.
     """
     model = getattr(model, "best_estimator_", model)
     source = "training rows, each predicted by a fit without it"
@@ -144,7 +145,7 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def rows_of_comparison(report: SharingReport, model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
-    """Return the held-out rows of the model of a sharing report, by question; with a schema, in units of its table."""
+    """Return the held-out rows of a sharing report by question; with a schema, in the units of its table."""
     found = {}
     for question, part in report.comparisons.items():
         if not part.rows:
@@ -167,7 +168,7 @@ def _in_units(schema: TableSchema, codes: np.ndarray, arrays: dict[str, Any]) ->
 
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldOutRows]:
-    """Predict the rows of a labelled table with a model that has a table schema; known and new groups apart."""
+    """Predict the rows of a labelled table with a model that has a schema; known and new groups are separate."""
     schema = saved.schema
     assert schema is not None
     y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.first_tasks(frame)
@@ -175,7 +176,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldO
 
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[str, HeldOutRows]:
-    """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are apart."""
+    """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
     column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
     labels: np.ndarray | None = None
     if tasks is None and column is not None:

@@ -1,4 +1,4 @@
-"""`Report`: an HTML page, usable offline, on what a fitted model predicts and how well."""
+"""`Report`: an HTML page, usable offline, on a fitted model and how well it predicts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Report:
         return html
 
     def save(self, path: str | os.PathLike[str]) -> Self:
-        """Write the page to a file. An interrupted write leaves no partial file.
+        """Write the page to a file. If writing is interrupted, no partial file remains.
 
         Parameters
         ----------
@@ -116,9 +116,9 @@ def report_of_fit(
     """Return the report of a fitted estimator; see `MultiTaskEstimator.report`."""
     saved = _as_saved(model)
     if relations is not None:
-        saved = replace(saved, about={"relations": relations.to_dict()})
+        saved = replace(saved, about={"relations": relations})
     if sharing is not None:
-        saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
+        saved = replace(saved, about={**saved.about, "sharing": sharing.without_rows()})
     rows = {} if sharing is None or X is not None else rows_of_comparison(sharing, model)
     evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
     content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")
@@ -139,7 +139,7 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> dict[str, HeldOutRow
     if rows is None:
         raise ValueError(
             f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
-            "labelled rows that it was not fitted to, as report(X=..., y=..., tasks=...)"
+            "labelled rows that were not used in fit, as report(X=..., y=..., tasks=...)"
         )
     return {NEW_ROWS: rows}
 
@@ -169,7 +169,7 @@ def report_of_files(
 
 
 def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
-    """Return the evaluations of a saved model: on a table, or as stored with it, or of its own folds."""
+    """Return the evaluations of a saved model: on the table `test`, those stored with it, or those of its folds."""
     if test is not None:
         return _evaluated(rows_of_table(saved, test, "a labelled table passed to this report"))
     if "evaluations" in saved.about:

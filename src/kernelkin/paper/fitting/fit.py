@@ -261,7 +261,7 @@ class FitPlan(NamedTuple):
         attributes, warnings = solution_attributes(fit, data, bank, solution, options, a, intercepts, linked)
         attributes |= {
             "kernel_weights_": B[:, :T].T.copy(),
-            "relation_": solution.relation.block(T),
+            "relation_": solution.relation.block(T) if self.couplings else solution.relation,
             "effective_rank_": effective_rank(B),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,

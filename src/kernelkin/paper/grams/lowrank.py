@@ -116,22 +116,18 @@ def low_rank_kernels(
         return None
     X = data.X[np.concatenate(data.rows)]
     limit = int(_WORTHWHILE * len(X))
+    # Kernels on the same columns share a factor; those with factors of their own are alone.
+    groups: dict[tuple, list[int]] = {}
+    for k, kernel in enumerate(kernels):
+        own = (k,) if _n_monomials(kernel) <= limit else ()
+        groups.setdefault((kernel.columns, own), []).append(k)
     families: list[FactorFamily] = []
-    for positions in _families_by_columns(kernels, limit):
+    for positions in groups.values():
         family = _exact_family(kernels, positions, X, limit)
         if family is None or sum(f.factor.shape[1] for f in families) + family.factor.shape[1] > limit:
             return None
         families.append(family)
     return LowRankKernels(families)
-
-
-def _families_by_columns(kernels: Sequence[FittedKernel], limit: int) -> list[list[int]]:
-    """Positions of kernels on the same columns, in order of appearance; alone, those with factors of their own."""
-    groups: dict[tuple, list[int]] = {}
-    for k, kernel in enumerate(kernels):
-        own = (k,) if _n_monomials(kernel) <= limit else ()
-        groups.setdefault((kernel.columns, own), []).append(k)
-    return list(groups.values())
 
 
 def _n_monomials(kernel: FittedKernel) -> float:

@@ -253,7 +253,12 @@ class HeldOut:
             V = np.zeros((self.n_points, coupling.factor.shape[1], a[0].shape[1]))
             for factor, rows, part in zip(coupling.factor, self.kept, a, strict=True):
                 np.add.at(V, rows, factor[np.newaxis, :, np.newaxis] * part[:, np.newaxis, :])
-            values = self._shared(B[:, len(a) + j], V.reshape(self.n_points, -1)).reshape(-1, *V.shape[1:])
+            b, flat = B[:, len(a) + j], V.reshape(self.n_points, -1)
+            if isinstance(self.link, tuple):
+                values = self.link[1].image(b * self.scale, flat, at=self.link[0])
+            else:
+                values = _image(self.link, b, flat)
+            values = values.reshape(-1, *V.shape[1:])
             for t, (factor, rows) in enumerate(zip(coupling.factor, self.held, strict=True)):
                 out[t] = out[t] + np.einsum("r,qrm->qm", factor, values[rows])
         return out
@@ -271,13 +276,6 @@ class HeldOut:
             if b.any():
                 values += gram @ (b * spread)
         return [values[rows, where] for rows, where in zip(self.held, outputs, strict=True)]
-
-    def _shared(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """b (K,), V (n, w) -> G(b) V (q, w) of the kernels that tasks share."""
-        if isinstance(self.link, tuple):
-            held, kept = self.link
-            return kept.image(b * self.scale, V, at=held)
-        return _image(self.link, b, V)
 
 
 def _image(cross: np.ndarray, b: np.ndarray, V: np.ndarray) -> np.ndarray:

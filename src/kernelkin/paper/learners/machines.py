@@ -110,16 +110,13 @@ class BoxLearner(Learner):
 
         max  y'a - epsilon |a|_1 - 1/2 a'Ga    subject to  lo <= a <= hi,  the sum of a over each group = 0
 
-    with ``lo <= 0 <= hi``. The hinge loss has epsilon = 0 and a box on one side of zero; the epsilon-insensitive loss a
-    box on both. `smo_core` says how it is solved. A Gram may compute its rows when they are read (`rows_when_read`),
-    where there is one intercept or none.
+    with ``lo <= 0 <= hi``. The hinge loss has epsilon = 0 and a box on one side of zero (`one_sided`); the
+    epsilon-insensitive loss a box on both. `smo_core` says how it is solved. A Gram may compute its rows when they are
+    read (`rows_when_read`), where there is one intercept or none.
     """
 
     homogeneous: ClassVar[bool] = True
-
-    def box(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds lo, hi (n, m) of the dual variables."""
-        raise NotImplementedError
+    one_sided: ClassVar[bool] = False
 
     def solve(self, gram: Any, machine: Machine, a0: np.ndarray | None = None, tol: float = 1e-3) -> DualSolution:
         """Solve one output after the other; see `Learner`."""
@@ -145,7 +142,10 @@ class BoxLearner(Learner):
             diagonal, nothing = gram.diagonal(), np.empty((0, 0, 0))
             points, ready = np.empty(0, dtype=np.uint64), np.ones(n, dtype=np.uint8)
             source = nothing.astype(np.float32), nothing, np.empty(0), points, ready
-        (lo, hi), epsilon = self.box(machine), float(getattr(self, "epsilon", 0.0))
+        # |a_i| <= C_i; for the hinge loss also y_i a_i >= 0.
+        lo, hi, epsilon = -machine.C, machine.C, float(getattr(self, "epsilon", 0.0))
+        if self.one_sided:
+            lo, hi = np.minimum(machine.y * machine.C, 0.0), np.maximum(machine.y * machine.C, 0.0)
         a, intercept, w = np.zeros((n, m)), np.empty((m, g)), np.empty((N_ARRAYS, n))
         values = np.zeros(3)
         for k in range(m):
@@ -205,11 +205,7 @@ class SVM(BoxLearner):
     """Hinge loss: primal ``1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (f_i + c))`` with y in {-1, +1}."""
 
     name: ClassVar[str] = "svm"
-
-    def box(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-        """``0 <= y_i a_i <= C_i``."""
-        bound = machine.y * machine.C
-        return np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+    one_sided: ClassVar[bool] = True
 
     def loss(self, machine: Machine, f: np.ndarray) -> float:
         return float(np.sum(machine.C * np.maximum(0.0, 1.0 - machine.y * f)))
@@ -221,10 +217,6 @@ class SVR(BoxLearner):
 
     epsilon: float = 0.1
     name: ClassVar[str] = "svr"
-
-    def box(self, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-        """``|a_i| <= C_i``."""
-        return -machine.C, machine.C
 
     def loss(self, machine: Machine, f: np.ndarray) -> float:
         return float(np.sum(machine.C * np.maximum(0.0, np.abs(machine.y - f) - self.epsilon)))

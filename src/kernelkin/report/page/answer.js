@@ -1,4 +1,4 @@
-/* The first screen: how good, compared with what, and whether to use it. */
+/* The first screen: how well the model predicts, compared with other models, and whether to use it. */
 function answerSection(models) {
   const section = make(
     "section",
@@ -24,7 +24,7 @@ function judgement(model) {
     return [
       "Not tested",
       "plain",
-      "No rows were held out when this model was saved, so nothing can be said about how well it predicts. Score it on a labelled table: kernelkin report MODEL --test FILE.",
+      "No rows were held out when this model was saved, so it is not known how well it predicts. Test it on a labelled table: kernelkin report MODEL --test FILE.",
     ];
   }
   if (!C) {
@@ -47,7 +47,7 @@ function judgement(model) {
 
 const PILLS = {
   good: "Ahead of the baselines",
-  warn: "Level with a baseline",
+  warn: "Similar to a baseline",
   bad: "Behind a baseline",
   plain: "No comparison",
 };
@@ -105,7 +105,7 @@ function keyFigures(model) {
   ]);
   if (C) {
     const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
-    facts.push([`Gain on ${lower(best.title)}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
+    facts.push([`Gain over ${lower(best.title)}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
   }
   if (E.kind === "regression") {
     facts.push(["Typical error", text(E.error), `mean absolute error${target}`]);
@@ -140,7 +140,7 @@ function bestOther(compared) {
 const lower = (words) => words.charAt(0).toLowerCase() + words.slice(1);
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
-/* Models by their score; the line at a model is the interval of what it lacks to this model. */
+/* Models by their score. The line at a model is the interval of the difference from this model. */
 function comparisonPicture(C) {
   const ours = C.models.find((other) => other.ours);
   const records = [...C.models].sort((a, b) => b.mean - a.mean).map((other) => ({
@@ -204,7 +204,7 @@ function comparisonPicture(C) {
   });
 }
 
-/* Without a comparison: how the scores of the groups are spread. */
+/* Without a comparison: the distribution of the scores of groups. */
 function scoresPicture(model) {
   const E = model.evaluation;
   const records = model.tasks.map((task, t) => ({ group: task, score: E.task_score[t], rows: E.test_rows[t] }))

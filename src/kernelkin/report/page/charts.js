@@ -1,4 +1,4 @@
-/* Pictures by Vega-Lite, drawn as SVG, in the colours of the theme and as wide as there is room. */
+/* Charts by Vega-Lite, drawn as SVG in the colours of the theme, as wide as the page allows. */
 const figures = [];
 let fileSerial = 0;
 
@@ -104,7 +104,7 @@ async function drawOne(state) {
   state.chart.replaceChildren(holder);
 }
 
-/* Pictures are drawn one after the other; a picture that is asked for again while it is drawn is drawn again. */
+/* Charts are drawn one after the other. A chart that is requested again while it is drawn is drawn again. */
 const draw = (state) => (state.drawn = state.drawn.then(() => drawOne(state)));
 const drawAll = () => Promise.all(figures.filter((state) => state.chart.isConnected).map(draw));
 
@@ -158,7 +158,7 @@ const extent = (values) => {
     pad = (high - low) * .03 || 1;
   return [low - pad, high + pad];
 };
-/* Names in lines of at most so many pixels, so that none is cut. Words that are too long are broken. */
+/* Break names into lines of at most this many pixels, so that none is cut. Words that are too long are broken. */
 function wrap(name, pixels) {
   const most = Math.max(6, Math.floor(pixels / 6.6)), lines = [""];
   for (const word of String(name).split(/(?<=[\s,;/_-])/)) {

@@ -25,7 +25,7 @@ function columnPictures(model) {
       title: "How much each column changes predictions",
       records,
       note:
-        `How far the ${D.quantity} of a row moves while one column takes its values and the others stay: mean over ${D.rows} rows of all groups, and the middle 90% of them.`,
+        `How much the ${D.quantity} of a row changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.`,
       field: "column",
       value: "change",
       title_x: `change of the ${D.quantity}`,
@@ -35,8 +35,8 @@ function columnPictures(model) {
   }
   if (D.shares.length > 1 && !D.effects.length) {
     found.push(barPicture({
-      title: "Columns by what they explain",
-      note: "The share of each column in what all columns explain.",
+      title: "Variance explained by each column",
+      note: "The share of each column in the variance that all columns explain.",
       records: D.shares.slice(0, 12).map(([column, share]) => ({ column, share })),
       field: "column",
       value: "share",
@@ -154,7 +154,7 @@ function effectsPicture(model) {
   );
 }
 
-/* The name of a column with its unit, unless the name has it already. */
+/* The name of a column with its unit, unless the name already contains it. */
 const withUnit = ({ name, unit }) => unit && !name.includes(unit) ? `${name} (${unit})` : name;
 
 function effectPanel(model, effect, width, domain, c) {
@@ -229,7 +229,7 @@ function effectPanel(model, effect, width, domain, c) {
   };
 }
 
-/* Predictions that were computed for a grid of values: sliders stop at these, so that nothing is interpolated. */
+/* Predictions on a grid of values. Sliders only stop at these values, so nothing is interpolated. */
 function whatIf(model) {
   const W = model.drivers.grid;
   if (!W) return null;

@@ -1,4 +1,4 @@
-/* How groups differ: their levels with intervals, beside what their rows alone say, and the shares of variance. */
+/* How groups differ: their levels with intervals, their levels without pooling, and the shares of variance. */
 const SHOWN_GROUPS = 30;
 
 function groupsSection(models) {
@@ -8,7 +8,7 @@ function groupsSection(models) {
   });
 }
 
-/* One bar: how much of the variation each part of the model stands for. */
+/* One bar: the share of each part of the model in the variance. */
 function variancePicture(model) {
   if (!model.variance.length) return null;
   let from = 0;
@@ -57,7 +57,7 @@ const shades = (records, c) => {
   );
 };
 
-/* The caterpillar plot. With many groups, the largest and the smallest levels; search names others. */
+/* The caterpillar plot. With many groups, the largest and the smallest levels; others are found by name. */
 function levelsPicture(model) {
   const G = model.groups;
   if (!G) return null;
@@ -78,7 +78,7 @@ function levelsPicture(model) {
   };
   const element = picture({
     title: "Level of each group",
-    note: `Difference from the average group in ${G.unit}, with a ${percent(G.coverage)} interval. Ring: what the rows of the group say without pooling; the grey line is what pooling did.${
+    note: `Difference from the average group in ${G.unit}, with a ${percent(G.coverage)} interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
       many ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.` : ""
     }`,
     label: `Levels of ${records.length} groups, from ${records[0].group} to ${records.at(-1).group}`,

@@ -1,4 +1,4 @@
-/* The page, from its first section to the last. */
+/* The sections of the page, in order. */
 function pageHead() {
   const first = R.models[0], E = first.evaluation;
   const facts = [

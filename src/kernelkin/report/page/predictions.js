@@ -1,8 +1,8 @@
-/* Predictions beside the truth, over all groups. */
+/* Predicted and actual values, over all groups. */
 function predictionsSection(models) {
   return modelSection(
     "predictions",
-    "Predictions and the truth",
+    "Predicted and actual values",
     models.filter((model) => model.evaluation),
     (model) => model.evaluation.kind === "regression" ? regressionPictures(model) : classPictures(model),
   );
@@ -250,7 +250,7 @@ function reliabilityPicture(E) {
   return picture({
     title: "Reliability of the probabilities",
     note:
-      `Test rows in ${records.length} groups by their probability${of}. On the line, what the model states with 70% happens in 70% of the cases. Bars: two standard errors.`,
+      `Test rows in ${records.length} groups by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
     label: `Frequency by stated probability${of}`,
     records: () => records,
     spec: (width, c) => ({

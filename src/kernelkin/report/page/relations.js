@@ -1,4 +1,4 @@
-/* Which groups are alike: only what a test has found. */
+/* Similar groups: only what a test has found. */
 function relationsSection(models) {
   return modelSection("relations", "Which groups are alike", models.filter((model) => model.relation), relationPart);
 }
@@ -9,7 +9,7 @@ function relationPart(model) {
     return make(
       "p",
       {},
-      "It was not tested which groups are alike, so nothing is shown. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
+      "There was no test of which groups are alike. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
     );
   }
   const rest = L.text.slice(L.headline.length).trim();

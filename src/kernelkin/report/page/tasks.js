@@ -5,7 +5,7 @@ function tasksSection(models) {
   return modelSection("tasks", "Group by group", models.filter((model) => model.tasks.length > 1), taskPanel);
 }
 
-/* What is known of each task, as records. */
+/* The values of each task, as records. */
 function taskRecords(model) {
   const E = model.evaluation, K = model.kernels, groups = model.relation && model.relation.groups;
   const C = model.comparisons[0],
@@ -44,7 +44,7 @@ function taskColumns(model, records) {
     add("error", { title, show: (value) => text(value) });
   }
   add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
-  if (C) add("gain", { title: `gain on ${bestOther(C).title.toLowerCase()}`, show: signed });
+  if (C) add("gain", { title: `gain over ${bestOther(C).title.toLowerCase()}`, show: signed });
   add("group", { title: "alike" });
   add("kernel", { title: "largest kernel", left: true });
   return columns;
@@ -157,7 +157,7 @@ function multiplesPicture(model, shown) {
   const note = numeric
     ? "Each picture is a group: actual by predicted values, on the same scales."
     : two
-    ? `Each picture is a group: the probability of “${E.classes[1]}” for rows of either class. Apart is good.`
+    ? `Each picture is a group: the probability of “${E.classes[1]}” for rows of either class. The further apart the classes are, the better.`
     : "Each picture is a group: rows by actual class (down) and predicted class (across).";
   return picture({
     title: "Predictions of each group",

@@ -61,7 +61,7 @@ def results(model, dense):
 
 
 def assert_same(found, expected):
-    # Newton's method for the mode ends at a change of 1e-7, so that rounding of another library moves more than that.
+    # Newton's method for the mode stops at a change of 1e-7; with other rounding, it stops elsewhere.
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=2e-7, atol=2e-7, err_msg=name)
 

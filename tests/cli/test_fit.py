@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from kernelkin import load_model
-from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
 
 FLAGS = ["--task", "shop", "--target"]
@@ -41,7 +40,7 @@ def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder
     assert saved.schema.n_rows == 120
     assert saved.about["task_rows"] == [["north", 40], ["south", 40], ["west", 40]]
     assert saved.model.couplings == "common"
-    verdict = SharingReport.from_dict(saved.about["sharing"])
+    verdict = saved.about["sharing"]
     assert list(verdict.comparisons["new rows of known groups"].scores) == ["MK-MTRL", "Kin", SEPARATE, ONE_FOR_ALL]
     found = verdict.comparisons["new rows of known groups"]
     assert found.test_rows.tolist() == [40, 40, 40] and found.how == "5 folds inside groups"

@@ -22,7 +22,7 @@ def test_held_out_rows_are_kept_in_the_units_of_the_table(folder, sales):
     assert found["covered"] == pytest.approx(((low <= actual) & (actual <= high)).mean(), rel=1e-5)
     assert found["n_rows"] == len(actual) == 120 and found["score"] == "RMSE"
     # The table of the terminal and the page have the same scores.
-    scores = load_model(folder / "number.kin").about["sharing"]["comparisons"]["new rows of known groups"]["scores"]
+    scores = load_model(folder / "number.kin").about["sharing"].comparisons["new rows of known groups"].scores
     assert {name: value for name, value, *_ in found["overall"]} == pytest.approx(scores["MK-MTRL"], rel=1e-4)
     own = [np.sqrt(np.mean((actual - predicted)[np.array(found["sample"]["task"]) == t] ** 2)) for t in range(3)]
     assert found["task_score"] == pytest.approx(own, rel=1e-4)

@@ -103,18 +103,17 @@ TASKS = np.random.default_rng(0).permutation(np.repeat(["a", "b", "c", "d"], [12
 
 
 def test_task_folds_have_training_rows_of_every_task():
-    for shuffle in [False, True]:
-        splits = list(TaskKFold(5, shuffle=shuffle, random_state=0).split(np.zeros((23, 1)), groups=TASKS))
-        assert len(splits) == 5 == TaskKFold().get_n_splits()
-        for train, test in splits:
-            assert set(TASKS[train]) == set("abcd") and not set(train) & set(test)
-            np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(23))
-        held = np.concatenate([test for _, test in splits])
-        np.testing.assert_array_equal(np.sort(held), np.flatnonzero(TASKS != "d"))  # d has one row
-        for task in "abc":
-            counts = [(TASKS[test] == task).sum() for _, test in splits]
-            assert max(counts) - min(counts) <= 1
-        assert min(len(test) for _, test in splits) >= 3
+    splits = list(TaskKFold(5, random_state=0).split(np.zeros((23, 1)), groups=TASKS))
+    assert len(splits) == 5 == TaskKFold().get_n_splits()
+    for train, test in splits:
+        assert set(TASKS[train]) == set("abcd") and not set(train) & set(test)
+        np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(23))
+    held = np.concatenate([test for _, test in splits])
+    np.testing.assert_array_equal(np.sort(held), np.flatnonzero(TASKS != "d"))  # d has one row
+    for task in "abc":
+        counts = [(TASKS[test] == task).sum() for _, test in splits]
+        assert max(counts) - min(counts) <= 1
+    assert min(len(test) for _, test in splits) >= 3
 
 
 def test_task_folds_are_seeded_and_stratified_where_that_is_asked_for():

@@ -61,8 +61,9 @@ def results(model, dense):
 
 
 def assert_same(found, expected):
+    # Newton's method for the mode ends at a change of 1e-7, so that rounding of another library moves more than that.
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-8, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(found[name], value, rtol=2e-7, atol=2e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -10,17 +10,17 @@ def relations(groups, tasks=None, p_value=0.005, alpha=0.05):
     """Relations of these groups; likeness falls with the distance of their labels, below zero too."""
     groups = np.asarray(groups)
     T = len(groups)
-    likeness = 1.0 - 0.7 * np.abs(groups[:, np.newaxis] - groups)
+    names = np.unique(groups)
+    likeness = 1.0 - 0.7 * np.abs(names[:, np.newaxis] - names)
     return TaskRelations(
         tasks=np.array([f"school {t + 1}" for t in range(T)]) if tasks is None else np.asarray(tasks),
         structured=p_value <= alpha,
         p_value=p_value,
-        likeness=likeness,
-        intervals=np.stack([likeness, likeness], axis=2),
+        pairs=np.stack([likeness] * 3, axis=2),
         groups=groups,
         linkage=tree(groups),
         null="permutation",
-        reason="the groups have like inputs, levels and noise",
+        reason="the groups have similar inputs, levels and noise",
         alpha=alpha,
         n_permutations=199,
         left_out=np.array([]),

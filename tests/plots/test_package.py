@@ -2,11 +2,12 @@ import sys
 
 import pytest
 
-from kernelkin.plots import DISPLAYS
+from kernelkin import plots
 
 
-@pytest.mark.parametrize("display", DISPLAYS.values(), ids=DISPLAYS)
-def test_every_display_follows_the_convention(display):
+@pytest.mark.parametrize("name", plots.__all__)
+def test_every_display_follows_the_convention(name):
+    display = getattr(plots, name)
     assert display.__name__.endswith("Display")
     assert callable(display.from_estimator)
     assert "ax" in display.plot.__annotations__
@@ -15,4 +16,4 @@ def test_every_display_follows_the_convention(display):
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"install kernelkin\[plot\]"):
-        DISPLAYS["convergence"]([1.0], [1.0], [0.1]).plot()
+        plots.ConvergenceDisplay([1.0], [1.0], [0.1]).plot()

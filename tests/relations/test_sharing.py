@@ -18,6 +18,7 @@ from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE
 from kernelkin.relations.scores import Gain
 from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, Comparison
+from kernelkin.storage.values import dump, load
 
 QUICK = {"cv": 3, "random_state": 0, "new_groups": False}
 
@@ -187,7 +188,7 @@ def test_intervals_cover_the_true_gain_and_noisy_groups_are_drawn_towards_the_me
 def test_saved_and_read_again():
     X, y, tasks = one_function(3, 8)
     report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[SEPARATE], **QUICK)
-    read = SharingReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    read = load(*dump(report.without_rows()))
     assert str(read) == str(report)
     scaled = sharing_report(AverageRegressor(), X, y, tasks, baselines=[SEPARATE], target_scale=10.0, **QUICK)
     rmse = [each.comparisons[NEW_ROWS].scores[SEPARATE]["RMSE"] for each in (report, scaled)]
@@ -218,5 +219,5 @@ def test_intervals_of_held_out_rows_and_offsets_of_counts():
     assert found.covered == np.mean((low <= found.rows["y"]) & (found.rows["y"] <= high)) > 0.8
     # The linear model has the offsets as a column, and no logarithm.
     assert found.scores[KIN]["R²"] > found.scores[LINEAR]["R²"] > 0.3
-    assert report.to_dict()["comparisons"][NEW_ROWS]["rows"] is None
+    assert json.loads(json.dumps(report.to_dict()))["comparisons"][NEW_ROWS]["rows"] is None
     assert f"The 90% intervals of Kin contain {found.covered:.0%} of these rows." in str(report)

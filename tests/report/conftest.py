@@ -44,7 +44,7 @@ def fit_table(estimator, frame, target, name="school"):
     rows = [[task, int((frame[name] == task).sum())] for task in labels]
     stored = {
         "evaluations": [evaluation_content(*part) for part in found.items()],
-        "sharing": made_comparison(model.tasks_).to_dict(),
+        "sharing": made_comparison(model.tasks_),
         "task_rows": rows,
     }
     return replace(saved, about={**saved.about, **stored})
@@ -91,13 +91,14 @@ def searched():
 def related(few):
     """Three schools, of which the first and the third cannot be told apart."""
     found = tested_relations([0, 1, 0], few.model.tasks_)
-    return replace(few, about={**few.about, "relations": found.to_dict()})
+    return replace(few, about={**few.about, "relations": found})
 
 
 def tested_relations(groups, tasks):
     """Relations of these groups that passed; their likeness falls with the distance of their labels."""
     groups = np.asarray(groups)
-    likeness = 1.0 - 0.7 * np.abs(groups[:, np.newaxis] - groups)
+    names = np.unique(groups)
+    likeness = 1.0 - 0.7 * np.abs(names[:, np.newaxis] - names)
     steps = np.arange(len(groups) - 1)
     # A chain: each task joins those before it.
     first = np.where(steps == 0, 0, len(groups) + steps - 1)
@@ -105,12 +106,11 @@ def tested_relations(groups, tasks):
         tasks=np.asarray(tasks),
         structured=True,
         p_value=0.005,
-        likeness=likeness,
-        intervals=np.stack([likeness - 0.1, likeness], axis=2),
+        pairs=np.stack([likeness, likeness - 0.1, likeness], axis=2),
         groups=groups,
         linkage=np.column_stack([first, steps + 1, steps, steps + 2]).astype(float),
         null="permutation",
-        reason="the groups have like inputs, levels and noise",
+        reason="the groups have similar inputs, levels and noise",
         alpha=0.05,
         n_permutations=199,
         left_out=np.array([]),

@@ -212,7 +212,7 @@ def test_tables_of_any_library_are_predicted(saved, queries, library):
 
 def test_with_a_schema_only_tables_are_predicted(saved, queries):
     saved = saved.write().load()
-    with pytest.raises(TypeError, match=r"fitted on a table with the columns 't', 'a', 'b': .* got ndarray"):
+    with pytest.raises(TypeError, match=r"fitted on a table: .* with the columns 'a', 'b'; got ndarray"):
         saved.predict(X)
     with pytest.raises(ValueError, match="reads the tasks from the column 't': leave out `tasks`"):
         saved.predict(queries, tasks=["u", "v"])

@@ -77,7 +77,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
             "columns": {column.name: column.describe() for column in schema.columns},
             "left_out": schema.left_out,
             "notes": list(problem.notes),
-            "sharing": about.get("sharing"),
+            "sharing": about["sharing"].to_dict() if "sharing" in about else None,
             "variance_components": getattr(model, "variance_components_", None),
             "column_shares": getattr(model, "column_shares_", None),
             "explanation": model.explain() if hasattr(model, "explain") else None,
@@ -114,7 +114,7 @@ def _fit_and_save(
             progress.clear()
             if tested is not None:
                 terminal.say("", str(tested))
-                about["relations"] = tested.to_dict()
+                about["relations"] = tested
     save_model(model, arguments.out, schema=schema, about=about)
     return model, about
 
@@ -168,7 +168,7 @@ def _compare(
     if recipe.name != SEARCHED and not arguments.cv:
         terminal.say("Parameters were not tuned for this table; --cv tunes them.")
     evaluations = [evaluation_content(*part) for part in rows_of_comparison(found, fitted, schema).items()]
-    return {"sharing": found.to_dict(), "evaluations": evaluations}
+    return {"sharing": found.without_rows(), "evaluations": evaluations}
 
 
 def _sharing(

@@ -10,7 +10,6 @@ from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
 from ..registry import all_models
-from ..relations.analysis import TaskRelations
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel, load_model
 from .problem import in_file, text_format
@@ -56,15 +55,15 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
     gap = relative_gap(model)
     if gap is not None:
         found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
-    if "comparisons" in about.get("sharing", {}):
-        report = SharingReport.from_dict(about["sharing"])
+    if "sharing" in about:
+        report: SharingReport = about["sharing"]
         for question, part in report.comparisons.items():
             first = next(iter(part.scores[report.name]))
             scores = "; ".join(f"{name} {as_text(scores[first])}" for name, scores in part.scores.items())
             found.append(("test", f"{first} on {question}: {scores}"))
         found += [("verdict", text) for text in report.verdicts]
     if "relations" in about:
-        found.append(("relations", TaskRelations.from_dict(about["relations"]).headline()))
+        found.append(("relations", about["relations"].headline()))
     if "command" in about:
         found.append(("made by", about["command"]))
     return found

@@ -42,20 +42,18 @@ class TaskKFold(BaseCrossValidator):
     ----------
     n_splits : int, default 5
         Number of folds.
-    shuffle : bool, default True
-        Whether to shuffle the rows of each task before splitting.
     stratify : bool, default False
         Whether to split each class of a task separately, so that the class counts of the folds differ by at most one.
         If a class has a single row in a task, that row is always in the training set.
     random_state : int, RandomState or None, default None
-        Seed of the shuffling.
+        Seed of the order in which rows are assigned to folds.
 
     Examples
     --------
     >>> import numpy as np
     >>> from kernelkin.data import TaskKFold
     >>> tasks = np.repeat(["a", "b"], [4, 2])
-    >>> for train, test in TaskKFold(2, shuffle=False).split(np.zeros((6, 1)), groups=tasks):
+    >>> for train, test in TaskKFold(2, random_state=0).split(np.zeros((6, 1)), groups=tasks):
     ...     print(tasks[train].tolist(), tasks[test].tolist())
     ['a', 'a', 'b'] ['a', 'a', 'b']
     ['a', 'a', 'b'] ['a', 'a', 'b']
@@ -64,19 +62,13 @@ class TaskKFold(BaseCrossValidator):
     # With metadata routing, scikit-learn passes either to `split` without a request.
     __metadata_request__split = {"groups": True, "tasks": True}  # noqa: RUF012
 
-    def __init__(self, n_splits=5, *, shuffle=True, stratify=False, random_state=None):
+    def __init__(self, n_splits=5, *, stratify=False, random_state=None):
         self.n_splits = n_splits
-        self.shuffle = shuffle
         self.stratify = stratify
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, tasks: Any = None) -> int:
-        """Return the number of folds.
-
-        Parameters
-        ----------
-        X, y, groups, tasks : ignored
-        """
+        """Return the number of folds; the arguments are ignored."""
         return self.n_splits
 
     def split(
@@ -107,7 +99,7 @@ class TaskKFold(BaseCrossValidator):
         check_lengths(X, y=y, groups=codes)
         rows = [np.flatnonzero(codes == t) for t in range(codes.max() + 1)]
         classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))
-        rng = check_random_state(self.random_state) if self.shuffle else None
+        rng = check_random_state(self.random_state)
         labels = np.empty(len(codes), dtype=np.intp)
         for part, dealt in zip(rows, _deal([classes[part] for part in rows], self.n_splits, rng), strict=True):
             labels[part] = dealt
@@ -145,22 +137,18 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     return folds
 
 
-def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState | None) -> list[np.ndarray]:
-    """Return the fold of each row of each task, assigned in turn class by class; fold sizes differ by at most one.
-
-    Without a generator, rows are assigned in order; each task continues at the fold where the previous one ended.
-    """
-    found, start = [], 0
+def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Return the fold of each row of each task, assigned in turn class by class; fold sizes differ by at most one."""
+    found = []
     for own in classes:
-        order = np.arange(len(own)) if rng is None else rng.permutation(len(own))
+        order = rng.permutation(len(own))
         order = order[np.argsort(own[order], kind="stable")]
-        numbers = (start + np.arange(n_splits)) % n_splits if rng is None else rng.permutation(n_splits)
+        numbers = rng.permutation(n_splits)
         labels = np.empty(len(own), dtype=np.intp)
         labels[order] = numbers[np.arange(len(own)) % n_splits]
         _, codes, counts = np.unique(own, return_inverse=True, return_counts=True)
         labels[counts[codes] == 1] = _ALWAYS_KEPT
         found.append(labels)
-        start += len(own)
     return found
 
 

@@ -5,22 +5,7 @@ from .fits import ConvergenceDisplay, PredictionSplitDisplay
 from .heatmaps import KernelWeightsDisplay, TaskRelationshipDisplay
 from .scores import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay, TaskScoresDisplay
 
-DISPLAYS = {
-    "kernel_weights": KernelWeightsDisplay,
-    "relationship": TaskRelationshipDisplay,
-    "convergence": ConvergenceDisplay,
-    "task_scores": TaskScoresDisplay,
-    "prediction_split": PredictionSplitDisplay,
-    "reliability": ReliabilityDisplay,
-    "intervals": IntervalsDisplay,
-    "coverage": CoverageDisplay,
-    "task_effects": TaskEffectsDisplay,
-    "variance_shares": VarianceSharesDisplay,
-    "column_effect": ColumnEffectDisplay,
-}
-
 __all__ = [
-    "DISPLAYS",
     "ColumnEffectDisplay",
     "ConvergenceDisplay",
     "CoverageDisplay",

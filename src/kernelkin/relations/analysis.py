@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.arrays import listing
 from .pooled import PooledRows
 from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
-
-_ARRAYS = ("tasks", "likeness", "intervals", "groups", "linkage", "left_out")
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,8 @@ class TaskRelations:
         Whether `p_value` is at most `alpha`: the tasks do not all share one function up to an offset.
     p_value : float
         p-value of the hypothesis that all tasks share one function, up to an offset for each task.
-    likeness : array of shape (T, T)
-        Correlation of the functions of two tasks: one value for each pair of groups, ones on the diagonal; without
-        structure, one value for all pairs.
-    intervals : array of shape (T, T, 2)
-        Lower and upper ends of the intervals for `likeness`.
+    pairs : array of shape (G, G, 3)
+        Likeness of two tasks of each pair of groups, with the lower and upper ends of its interval.
     groups : array of shape (T,) of int
         Group of each task. Tasks of the same group could not be distinguished. All zero without structure.
     linkage : array of shape (T - 1, 4)
@@ -51,8 +46,7 @@ class TaskRelations:
     tasks: np.ndarray
     structured: bool
     p_value: float
-    likeness: np.ndarray
-    intervals: np.ndarray
+    pairs: np.ndarray
     groups: np.ndarray
     linkage: np.ndarray
     null: str
@@ -60,6 +54,21 @@ class TaskRelations:
     alpha: float
     n_permutations: int
     left_out: np.ndarray
+
+    @property
+    def likeness(self) -> np.ndarray:
+        """Correlations (T, T) of the functions of tasks: one value for each pair of groups, ones on the diagonal."""
+        return self._pairs_of_tasks()[:, :, 0]
+
+    @property
+    def intervals(self) -> np.ndarray:
+        """Lower and upper ends (T, T, 2) of the intervals for `likeness`."""
+        return self._pairs_of_tasks()[:, :, 1:]
+
+    def _pairs_of_tasks(self) -> np.ndarray:
+        found, own = self.pairs[self.groups][:, self.groups], np.arange(len(self.groups))
+        found[own, own] = 1.0
+        return found
 
     @property
     def n_groups(self) -> int:
@@ -75,11 +84,11 @@ class TaskRelations:
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)
         one = "share one function up to an offset"
         if not self.structured:
-            return f"No structure found ({p}): nothing speaks against {T} groups that {one}."
+            return f"No structure found ({p}): the data are consistent with {T} groups that {one}."
         if self.n_groups == 1:
             return f"Structure found ({p}): the groups do not all {one}, but no clusters of them can be told apart."
         if self.n_groups == T:
-            return f"Structure found ({p}): the groups do not {one}, and no two of them pass as one."
+            return f"Structure found ({p}): the groups do not {one}, and any two of them can be told apart."
         return f"Structure found ({p}): the groups do not all {one}. {self.n_groups} clusters can be told apart."
 
     def __str__(self) -> str:
@@ -97,27 +106,9 @@ class TaskRelations:
             found.append(f"Likeness between clusters: {between.min():.2f} to {between.max():.2f}.")
         if len(self.left_out):
             found.append(f"Groups with one row are in no cluster: {listing(self.left_out, 6)}.")
-        how = "rows dealt to groups at random" if self.null == "permutation" else "targets simulated without structure"
+        permuted = self.null == "permutation"
+        how = "rows assigned to groups at random" if permuted else "targets simulated without structure"
         return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and texts; likeness and intervals are for pairs of groups."""
-        places = [np.flatnonzero(self.groups == g) for g in range(self.n_groups)]
-        pairs = np.ix_([place[0] for place in places], [place[-1] for place in places])
-        found = vars(self) | {"likeness": self.likeness[pairs], "intervals": self.intervals[pairs]}
-        return {name: value.tolist() if name in _ARRAYS else value for name, value in found.items()}
-
-    @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> TaskRelations:
-        """Return the relations from the result of `to_dict`."""
-        given = {"left_out": [], **found}
-        read = {each.name: given[each.name] for each in fields(cls)}
-        read |= {name: np.asarray(given[name]) for name in _ARRAYS}
-        own = np.arange(len(read["groups"]))
-        for name in ("likeness", "intervals"):
-            read[name] = read[name][read["groups"]][:, read["groups"]]
-            read[name][own, own] = 1.0
-        return cls(**read)
 
 
 def task_relations(
@@ -190,15 +181,14 @@ def task_relations(
     tested = tested_groups(
         linkage, lambda part: structure_p_values(rows.select(part), null, n_permutations, rng)[1], p_value, alpha
     )
-    groups, likeness, intervals = group_likeness(rows, tested, 1 - alpha, rng)
+    groups, pairs = group_likeness(rows, tested, 1 - alpha, rng)
     if groups.max() < tested.max():
         linkage = evidence_tree(rows, groups)
     return TaskRelations(
         tasks=data.labels,
         structured=p_value <= alpha,
         p_value=p_value,
-        likeness=likeness,
-        intervals=intervals,
+        pairs=pairs,
         groups=groups,
         linkage=linkage,
         null=null,

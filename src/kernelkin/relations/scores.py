@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-RMSE, R2, WITHIN, MEAN_R2 = "RMSE", "R²", "R² within groups", "mean R²"
+RMSE, R2, WITHIN = "RMSE", "R²", "R² within groups"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
     "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "

@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
     gains : the `Gain` of the model of the report over each other model.
     covered : the share of targets in the 90% intervals of the model of the report; None for classes.
     rows : held-out rows of the first repetition: `codes` (the group), `y`, `values` (means, or probabilities of
-        classes) and `ends` of intervals (None for classes) of the model of the report. Not part of `to_dict`.
+        classes) and `ends` of intervals (None for classes) of the model of the report. They are not saved.
     """
 
     how: str
@@ -169,14 +169,9 @@ class SharingReport:
             comparisons[question] = found._asdict() | changed
         return vars(self) | {"tasks": self.tasks.tolist(), "comparisons": comparisons}
 
-    @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> SharingReport:
-        """Return the report from the result of `to_dict`."""
-        comparisons = {}
-        for question, part in found["comparisons"].items():
-            gains = {name: Gain(**gain | {"tasks": np.array(gain["tasks"])}) for name, gain in part["gains"].items()}
-            comparisons[question] = Comparison(**part | {"test_rows": np.array(part["test_rows"]), "gains": gains})
-        return cls(**found | {"tasks": np.array(found["tasks"]), "comparisons": comparisons})
+    def without_rows(self) -> SharingReport:
+        """Return the report without the held-out rows, to save it."""
+        return replace(self, comparisons={key: found._replace(rows=None) for key, found in self.comparisons.items()})
 
 
 def _number(value: float) -> str:
@@ -293,7 +288,8 @@ def _held_out(
         if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
         # A separate model cannot predict a new group.
-        values = {name: rows.empty() for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
+        shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
+        values = {name: np.full(shape, np.nan) for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
         ends = None if rows.classification else np.full((len(rows.y), 2), np.nan)
         for number, (k, name) in enumerate(product(numbers, values)):
             report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
@@ -373,10 +369,6 @@ class _Rows:
             own = own[np.argsort(when[own], kind="stable")]
             folds[own[max(int(np.ceil((1 - LATER) * len(own))), 2) :]] = 0
         return folds
-
-    def empty(self) -> np.ndarray:
-        """Return an array (N,), or (N, C) for classes, filled with NaN."""
-        return np.full(len(self.y) if self.classes is None else (len(self.y), len(self.classes)), np.nan)
 
     def predict(self, model: Any, kept: np.ndarray, ends: np.ndarray | None = None) -> np.ndarray:
         """Fit a model to some entries; return means of the others, or probabilities of all classes.

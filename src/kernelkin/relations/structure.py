@@ -45,7 +45,7 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
     if _anova(np.abs(residuals - data.means(residuals)), data) < ALIKE_LEVEL:
         differ.append("noise")
     if not differ:
-        return "permutation", "the groups have like inputs, levels and noise"
+        return "permutation", "the groups have similar inputs, levels and noise"
     return "simulation", f"the groups differ in their {' and '.join(differ)}"
 
 
@@ -168,11 +168,11 @@ def _numbered(groups: np.ndarray) -> np.ndarray:
 
 def group_likeness(
     data: PooledRows, groups: np.ndarray, level: float, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the groups (T,) after joining similar ones, the correlations (T, T) of task functions, and intervals.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the groups (T,) after joining similar ones, and `TaskRelations.pairs` (G, G, 3).
 
-    Each pair of groups has one value, over the rows of all tasks. Intervals (T, T, 2) come from a jackknife over parts
-    of the rows of every task.
+    Each pair of groups has one correlation, over the rows of all tasks. Intervals come from a jackknife over parts of
+    the rows of every task.
     """
     values, parts = _group_correlations(data, groups), _parts(data, rng)
     kept = [np.flatnonzero(parts != part) for part in range(PARTS)]
@@ -180,15 +180,14 @@ def group_likeness(
     error = np.sqrt((PARTS - 1) / PARTS * np.square(without - without.mean(axis=0)).sum(axis=0))
     reach = stats.t.ppf(0.5 + level / 2, PARTS - 1) * error
     known = np.isfinite(values) & np.isfinite(reach)
-    ends = [np.where(known, values - reach, -1.0), np.where(known, values, 0.0), np.where(known, values + reach, 1.0)]
+    ends = [np.where(known, values, 0.0), np.where(known, values - reach, -1.0), np.where(known, values + reach, 1.0)]
     found = np.clip(ends, -1.0, 1.0)
-    _, joined = connected_components(found[1] > ALIKE, directed=False)
+    _, joined = connected_components(found[0] > ALIKE, directed=False)
     # Joined groups get the mean of their values.
     share = (joined[:, None] == np.arange(joined.max() + 1)) / np.bincount(joined)
-    low, likeness, high = (share.T @ found @ share)[:, joined[groups]][:, :, joined[groups]]
-    own = np.arange(len(groups))
-    low[own, own] = likeness[own, own] = high[own, own] = 1.0
-    return _numbered(joined[groups]), likeness, np.stack([low, high], axis=2)
+    of_task = _numbered(joined[groups])
+    order = joined[groups][np.unique(of_task, return_index=True)[1]]
+    return of_task, np.moveaxis(share.T @ found @ share, 0, 2)[order][:, order]
 
 
 def _parts(data: PooledRows, rng: np.random.RandomState) -> np.ndarray:

@@ -96,9 +96,9 @@ def _task_rows(saved: SavedModel) -> list[int | None] | None:
 
 def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
     """Return the comparisons of `sharing_report` by question: scores (larger is better) and the gains of the model."""
-    if "comparisons" not in saved.about.get("sharing", {}):
+    if "sharing" not in saved.about:
         return []
-    report = SharingReport.from_dict(saved.about["sharing"])
+    report: SharingReport = saved.about["sharing"]
     compared = []
     for (question, found), verdict in zip(report.comparisons.items(), report.verdicts, strict=True):
         regression = R2 in found.scores[report.name]
@@ -184,7 +184,7 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
         return None
     if "relations" not in saved.about:
         return {"tested": False}
-    found = TaskRelations.from_dict(saved.about["relations"])
+    found: TaskRelations = saved.about["relations"]
     several = bool(found.structured) and found.n_groups > 1
     place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]

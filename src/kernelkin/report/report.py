@@ -116,9 +116,9 @@ def report_of_fit(
     """Return the report of a fitted estimator; see `MultiTaskEstimator.report`."""
     saved = _as_saved(model)
     if relations is not None:
-        saved = replace(saved, about={"relations": relations.to_dict()})
+        saved = replace(saved, about={"relations": relations})
     if sharing is not None:
-        saved = replace(saved, about={**saved.about, "sharing": sharing.to_dict()})
+        saved = replace(saved, about={**saved.about, "sharing": sharing.without_rows()})
     rows = {} if sharing is None or X is not None else rows_of_comparison(sharing, model)
     evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
     content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")

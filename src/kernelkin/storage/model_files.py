@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
-from ..data.arrays import listing
 from ..exceptions import ModelFileError
 from ..files import write_whole
 from ..tables.schema import TableSchema
@@ -132,18 +130,10 @@ class SavedModel:
         """Call a method of the model on rows of a table, or on input for the estimator."""
         if self.schema is None:
             return getattr(self.model, method)(X, **options)
-        if not (hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping)):
-            columns = [*([self.schema.task] if self.schema.task else []), *(c.name for c in self.schema.columns)]
-            raise TypeError(
-                f"this model was fitted on a table with the columns {listing(columns)}: predict a data frame of pandas,"
-                f" polars or Arrow, or a dict of columns, with these; got {type(X).__name__}; `.model.predict` takes "
-                "arrays of encoded features"
-            )
         if "tasks" in options:
             raise ValueError(f"this model reads the tasks from the column {self.schema.task!r}: leave out `tasks`")
-        options |= self.schema.options(X)
-        tasks = self.schema.tasks(X)
-        return getattr(self.model, method)(self.schema.encode(X), tasks=tasks, **options)
+        rows, options = self.schema.encode(X), options | self.schema.options(X)
+        return getattr(self.model, method)(rows, tasks=self.schema.tasks(X), **options)
 
 
 def save_model(

@@ -44,6 +44,8 @@ PARTS = {
 LEAST_YEAR, LEAST_WEEKS = 300.0, 14.0
 # The error of a year of mean length is below a day.
 YEAR = 365.2425
+# The largest number of texts of a column with a feature of their own.
+MOST_CATEGORIES = 30
 # A text column counts as numbers if at least this share of its cells are numbers.
 MOST_NUMBERS = 0.5
 _UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
@@ -131,14 +133,11 @@ class ColumnReader:
     Parameters
     ----------
     decimal : the decimal separator in texts.
-    max_categories : the largest number of texts with a feature of their own.
-    min_frequency : the number of rows a text needs to get a feature of its own.
     day_first : whether 3/4/2024 is in April; None means no, and ambiguous columns are marked.
     """
 
-    def __init__(self, decimal: Decimal, max_categories: int, min_frequency: int, day_first: bool | None) -> None:
-        self.decimal, self.max_categories = decimal, max_categories
-        self.min_frequency, self.day_first = min_frequency, day_first
+    def __init__(self, decimal: Decimal, day_first: bool | None) -> None:
+        self.decimal, self.day_first = decimal, day_first
 
     def read(self, name: str, values: np.ndarray, dtype: str) -> Column | str:
         """Return the encoding of a column (n,), or the reason why it is left out."""
@@ -239,9 +238,9 @@ class ColumnReader:
             rows = "every row" if n_known == len(values) else "every row that has one"
             what = f"a different text in {rows}" if len(counts) == n_known else f"{len(counts)} texts in {n_known} rows"
             return f"{what}: it identifies rows rather than describing them"
-        kept = [text for text, count in counts.most_common() if count >= self.min_frequency][: self.max_categories]
+        kept = [text for text, count in counts.most_common() if count > 1][:MOST_CATEGORIES]
         # A single rare text gets its own feature.
-        kept = kept if len(counts) - len(kept) > 1 or len(counts) > self.max_categories else list(counts)
+        kept = kept if len(counts) - len(kept) > 1 or len(counts) > MOST_CATEGORIES else list(counts)
         return replace(column, categories=tuple(sorted(kept)), n_rare=len(counts) - len(kept), n_missing=n_missing)
 
 

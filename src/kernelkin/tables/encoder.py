@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data.arrays import Table, as_array, as_table, listing
@@ -24,10 +23,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode the columns of a table as numbers, with an encoding chosen for each column.
 
     Numbers, including those written as "25,397" or "30 EUR", are standardised. Booleans are treated as numbers. Texts
-    are one-hot encoded; rare texts share a feature. Dates become the time, the season (sine and cosine), the day of the
-    week and the time of day, if the dates span enough of each. Missing numbers are encoded as the mean and missing
-    texts as none of the known texts; an extra feature marks them. Columns that are empty, constant, or identify rows
-    are left out. `describe` shows how each column was encoded.
+    are one-hot encoded; those that occur once, and all but the 30 most frequent, share a feature. Dates become the
+    time, the season (sine and cosine), the day of the week and the time of day, if the dates span enough of each.
+    Missing numbers are encoded as the mean and missing texts as none of the known texts; an extra feature marks them.
+    Columns that are empty, constant, or identify rows are left out. `describe` shows how each column was encoded.
 
     Parameters
     ----------
@@ -35,10 +34,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Decimal separator of numbers that are text; the other character separates thousands.
     drop : sequence of str, default ()
         Columns to leave out.
-    max_categories : int, default 30
-        Maximum number of texts of a column with a feature of their own; the others share one feature.
-    min_frequency : int, default 2
-        Minimum number of rows for a text to have a feature of its own.
     day_first : bool or None, default None
         Whether 3/4/2024 is the third of April. If None, the month comes first, unless other dates of the column show
         otherwise; a warning names the columns that remain ambiguous.
@@ -75,19 +70,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decimal": [StrOptions({".", ","})],
         "drop": ["array-like", tuple],
-        "max_categories": [Interval(Integral, 1, None, closed="left")],
-        "min_frequency": [Interval(Integral, 1, None, closed="left")],
         "day_first": ["boolean", None],
     }
 
     columns_: tuple[Column, ...]
     left_out_: dict[str, str]
 
-    def __init__(self, *, decimal=".", drop=(), max_categories=30, min_frequency=2, day_first=None):
+    def __init__(self, *, decimal=".", drop=(), day_first=None):
         self.decimal = decimal
         self.drop = drop
-        self.max_categories = max_categories
-        self.min_frequency = min_frequency
         self.day_first = day_first
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -106,7 +97,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         dropped = list(map(str, self.drop))
         check_names(table.names, dropped)
         kept = table.select([k for k, name in enumerate(table.names) if str(name) not in dropped])
-        reader = ColumnReader(self.decimal, self.max_categories, self.min_frequency, self.day_first)
+        reader = ColumnReader(self.decimal, self.day_first)
         cells = zip(map(str, kept.names), kept.columns, kept.types, strict=True)
         found = {name: reader.read(name, values, type_name) for name, values, type_name in cells}
         columns = tuple(column for column in found.values() if isinstance(column, Column))

@@ -105,7 +105,8 @@ class TableSchema:
         units = tuple(units) or ("",) * len(targets)
         moments = [(0.0, 1.0)] * len(targets)
         if regression and standardise:
-            moments = [_moments(read_target(frame[name], decimal, u)) for name, u in zip(targets, units, strict=True)]
+            numbers = [read_target(frame[name], decimal, unit) for name, unit in zip(targets, units, strict=True)]
+            moments = [mean_and_scale(y[~np.isnan(y)]) if np.isfinite(y).any() else (0.0, 1.0) for y in numbers]
         return cls(
             columns=encoder.columns_,
             task=first,
@@ -179,21 +180,11 @@ class TableSchema:
         return {self.task: first} | {name: _labels(frame, name, whole) for name, whole in self.groupings.items()}
 
     def first_tasks(self, frame: Any) -> np.ndarray | None:
-        """Return the task of each row in the first grouping, or None if every target is a task.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the task of each row in the first grouping, or None if every target is a task."""
         return None if self.task is None else _labels(frame, self.task, self.whole_tasks)
 
     def options(self, frame: Any) -> dict[str, np.ndarray]:
-        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
+        """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it."""
         name = self.offset or self.exposure
         if name is None:
             return {}
@@ -267,8 +258,8 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
     table = read_columns(frame)
     if table is None:
         raise TypeError(
-            f"a table with the columns {listing(list(names))} is needed, as a data frame of pandas, polars or Arrow or "
-            f"a dict of columns; got {type(frame).__name__}"
+            "this model was fitted on a table: pass a data frame of pandas, polars or Arrow, or dict of columns, with "
+            f"the columns {listing(list(names))}; got {type(frame).__name__} (arrays of features: use `.model`)"
         )
     check_names(table.names, names)
     positions = {str(name): k for k, name in enumerate(table.names)}
@@ -309,9 +300,3 @@ def common_unit(values: Series, decimal: Decimal = ".") -> str:
 def read_target(values: Series, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
     """Return a target (n,) as numbers, NaN where it is missing."""
     return read_numbers(str(values.name), values.to_numpy(), "number", decimal, unit)
-
-
-def _moments(numbers: np.ndarray) -> tuple[float, float]:
-    """Return the mean and the standard deviation of numbers (n,), NaN where missing."""
-    known = numbers[~np.isnan(numbers)]
-    return mean_and_scale(known) if len(known) else (0.0, 1.0)

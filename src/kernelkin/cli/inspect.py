@@ -99,14 +99,12 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     names = [] if schema is None else schema.task_names
     if arguments.task is not None and arguments.task not in names:
         raise ValueError(f"--task {arguments.task}: this model has the groupings {listing(names)}")
-    table = model.task_effects(0 if arguments.task is None else names.index(arguments.task))
-    # Targets were standardised before the fit, and so were numbers.
-    scales = (
-        {} if schema is None else {column.name: column.scale for column in schema.columns if column.kind == "number"}
-    )
-    target_scale = schema.target_scales[0] if schema is not None and schema.regression else 1.0
-    for name in table.columns.drop("rows"):
-        table[name] *= target_scale / scales.get(name.partition(" of ")[2], 1.0)
+    number = 0 if arguments.task is None else names.index(arguments.task)
+    # Slopes are per unit of a number and per day of a date; targets were standardised before the fit.
+    table = task_effects(model, number, None if schema is None else schema.encoder)
+    table.index.name = names[number] if names else table.index.name
+    if schema is not None and schema.regression:
+        table[table.columns.drop("rows")] *= schema.target_scales[0]
     table = table.sort_values("level", ascending=False)
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
@@ -118,12 +116,8 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
     cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
     for name in table.columns[table.columns.str.startswith("slope of ")]:
-        # Only slopes of numbers are printed; others, such as those of each value of a text, are in the file.
-        if name.partition(" of ")[2] in scales:
-            errors = table[name.replace("slope", "standard_error", 1)]
-            cells[name] = [
-                f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)
-            ]
+        errors = table[name.replace("slope", "standard_error", 1)]
+        cells[name] = [f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)]
     rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
     terminal.table(["group", "rows", *cells], rows if arguments.all else list(shorten(rows)))
 

@@ -97,3 +97,23 @@ def test_effects_of_groups_are_in_the_units_of_the_table(sleep, tmp_path, capsys
     assert 0.3 < np.ptp(found["slope of Days"]) / np.ptp(list(slopes.values())) < 1.2
     assert cli.main(["effects", str(sleep / "m.kin"), "--task", "school"]) == 1
     assert "--task school: this model has the groupings 'task'" in capsys.readouterr().err
+
+
+def test_slopes_of_dates_are_per_day(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    shop, day = np.arange(120) % 6, rng.integers(0, 40, 120)
+    rate = np.linspace(-1.5, 1.5, 6)
+    table = pd.DataFrame({
+        "shop": [f"s{s}" for s in shop],
+        "date": (pd.Timestamp("2024-03-01") + pd.to_timedelta(day, unit="D")).strftime("%Y-%m-%d"),
+        "sales": 50 + rate[shop] * day + rng.normal(size=120),
+    })  # fmt: skip
+    table.to_csv(tmp_path / "t.csv", index=False)
+    data = [str(tmp_path / "t.csv"), "--task", "shop", "--target", "sales"]
+    assert cli.main(["fit", *data, "--repeats", "0", "-o", str(tmp_path / "m.kin")]) == 0
+    assert cli.main(["effects", str(tmp_path / "m.kin"), "-o", str(tmp_path / "e.csv")]) == 0
+    found = pd.read_csv(tmp_path / "e.csv")
+    assert list(found.columns[:3]) == ["shop", "rows", "level"]
+    slopes = found.set_index("shop")["slope of date"].sort_index()
+    np.testing.assert_allclose(slopes, rate, atol=0.15)
+    assert "slope of date" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from typing import Any
 from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
+from ..kin.effects import task_effects
 from ..registry import all_models
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel, load_model

@@ -11,16 +11,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 147,
-    "lines": 31_800,
-    "dataclasses": 105,
+    "files": 141,
+    "lines": 30_395,
+    "dataclasses": 89,
     "public names": 27,
     "import chain": 20,
-    "MK-MTRL, functions": 191,
-    "MK-MTRL, files": 28,
-    "Kin, functions": 157,
-    "Kin, files": 23,
-    "kernelkin fit, functions": 488,
+    "MK-MTRL, functions": 142,
+    "MK-MTRL, files": 25,
+    "Kin, functions": 207,
+    "Kin, files": 26,
+    "kernelkin fit, functions": 510,
     "kernelkin fit, files": 56,
 }
 

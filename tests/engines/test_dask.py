@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+from distributed.comm import CommClosedError
 from sklearn.base import clone
 
 from engines.dask_cluster import PATIENCE, shops, two_processes
@@ -123,6 +124,21 @@ def test_a_fit_survives_the_death_of_a_worker(engine):
     assert kill.killed is not None
     # Machines that start from scratch on another worker are solved to tol, not to rounding.
     assert_same(model, expected, 1e-6)
+
+
+def test_objects_are_sent_again_if_a_worker_dies_while_it_receives_them(client, monkeypatch):
+    scatter, calls = client.scatter, []
+
+    def lost_once(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise CommClosedError("the worker is gone")
+        return scatter(*arguments, **options)
+
+    monkeypatch.setattr(client, "scatter", lost_once)
+    held = Dask(client).hold([2, 3])
+    assert held.call(pow, [(2,), (2,)]) == [4, 9]
+    assert len(calls) == 2
 
 
 def test_work_that_kills_its_workers_ends_with_an_error(engine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from itertools import count
@@ -145,11 +146,20 @@ class DaskHeld:
         self.futures = self._send(items)
 
     def _send(self, items: Sequence[Any]) -> list[Any]:
-        try:
-            options = {"broadcast": self.broadcast, "hash": False, "timeout": WAIT}
-            return list(self.engine.client.scatter(list(items), **options))
-        except Exception as error:
-            self.engine.refuse(error)
+        from distributed.comm import CommClosedError
+
+        client, options = self.engine.client, {"broadcast": self.broadcast, "hash": False, "timeout": WAIT}
+        for attempt in count():
+            try:
+                return list(client.scatter(list(items), **options))
+            except CommClosedError as error:
+                # A worker died while it received objects. The scheduler may need seconds to notice.
+                if client.status != "running" or attempt == MOST_REBUILDS:
+                    self.engine.refuse(error)
+                time.sleep(0.1 * 2 ** min(attempt, 6))
+            except Exception as error:
+                self.engine.refuse(error)
+        raise AssertionError("the loop ends with a result or an error")
 
     def call(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], objects: Sequence[int] | None = None

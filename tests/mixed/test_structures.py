@@ -8,7 +8,7 @@ import pytest
 from kernelkin.mixed import Constant, FittedStructure, Layout, Level, Linear, MixedData, MixedModel, Part, Structure
 from kernelkin.mixed.columns import Columns, weighted_quantiles
 from kernelkin.mixed.model import flatten
-from kernelkin.mixed.structures import choose_knots, choose_landmarks
+from kernelkin.mixed.structures import choose_knots, choose_landmarks, landmark_count
 from kernelkin.mixed.units import choose_units
 
 
@@ -159,3 +159,16 @@ def test_weighted_quantiles_are_those_of_copies():
     for share in (0.02, 0.31, 0.98):
         found = weighted_quantiles(X, weight.astype(float), [share])[0]
         np.testing.assert_allclose(found, np.quantile(np.repeat(X, weight, axis=0), share, axis=0))
+
+
+def test_parameters_are_learned_with_fewer_features_than_predictions_use(monkeypatch):
+    monkeypatch.setattr("kernelkin.mixed.structures.LEARNING_LANDMARKS", 15)
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(400, 2)), np.repeat(np.arange(40), 10)
+    z = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(400, 1))
+    data = MixedData(X, (codes,), (40,), z, np.ones(400), np.arange(2))
+    few, many = (FittedStructure(Structure("smooth", common=True), data, evaluations=8, n_features=m) for m in (15, 60))
+    np.testing.assert_array_equal(few.model.x_, many.model.x_)
+    assert [landmark_count(fitted) for fitted in (few, many)] == [15, 60]
+    again = FittedStructure(Structure("smooth", common=True), data, evaluations=0, start=few.model.x_, n_features=60)
+    np.testing.assert_allclose(many.predict(X, (codes,))[0], again.predict(X, (codes,))[0])

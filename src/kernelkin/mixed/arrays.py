@@ -101,13 +101,14 @@ def invert(V: Array) -> tuple[Array, float]:
     found, log_det = np.empty_like(V), 0.0
     for i in range(len(V)):
         # V is symmetric, so its transpose, which LAPACK takes without a copy, equals V.
-        L, info = lapack.dpotrf(V[i].T, lower=1, clean=0, overwrite_a=0)
+        L, info = lapack.dpotrf(V[i].T, lower=1, clean=1, overwrite_a=0)
         if info:
             raise np.linalg.LinAlgError("a covariance matrix is not positive definite")
         log_det += 2.0 * float(np.log(np.diag(L)).sum())
-        inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        lower = np.tril(inverse)
-        found[i] = lower + np.tril(inverse, -1).T
+        # The upper triangle is zero.
+        lower = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
+        np.add(lower, lower.T, out=found[i])
+        diagonals(found[i])[...] *= 0.5
     return found, log_det
 
 

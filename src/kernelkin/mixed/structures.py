@@ -19,7 +19,9 @@ from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel,
 EXACT_ROWS = 300
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
 MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000
-LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS = 150, 100, 300
+# Features of a common smooth. Above `MANY_ROWS` rows, parameters are learned with at most `LEARNING_LANDMARKS` of them,
+# since every evaluation costs the square of their number and parameters hardly depend on it; predictions do.
+LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS, LEARNING_LANDMARKS = 150, 100, 1_000, 300
 KNOTS = 12
 
 
@@ -153,8 +155,12 @@ class FittedStructure:
         exact = data.wide or bool(data.kernels) or len(X) <= limit
         groups = data.groups
         layout = Layout.dense(X, groups, data.kernels, place) if exact else Layout.blocks(X, groups, place)
-        self.model = MixedModel(self._terms(X, of_column, data, exact, n_landmarks), structure.rho, self.likelihood)
-        self.model.fit(self._parts(layout, data), evaluations, start, deadline)
+        steps = [(n_landmarks, evaluations)]
+        if evaluations and n_landmarks > LEARNING_LANDMARKS and structure.common and not exact:
+            steps = [(LEARNING_LANDMARKS, evaluations), (n_landmarks, 0)]
+        for count, most in steps:
+            self.model = MixedModel(self._terms(X, of_column, data, exact, count), structure.rho, self.likelihood)
+            start = self.model.fit(self._parts(layout, data), most, start, deadline).x_
 
     def _terms(self, X: np.ndarray, of: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
         structure = self.structure

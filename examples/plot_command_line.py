@@ -39,10 +39,10 @@ def kernelkin(command):
 
 # %%
 # Fit: what is to be predicted, and which column holds the group. The rest is guessed, and the guesses are printed.
-# ``--repeats 0`` leaves out the comparison with simpler models on rows held out, so that this page is made quickly, and
-# the parameters are those of a model of the paper. :doc:`/guide/command_line` has a session without these options.
+# ``--no-comparison`` leaves out the comparison with simpler models on rows held out, so that this page is made quickly,
+# and the parameters are those of a model of the paper. :doc:`/guide/command_line` has a session without these options.
 
-kernelkin("fit patients.csv --task group --target progression --set couplings=common --repeats 0 -o model.kin")
+kernelkin("fit patients.csv --task group --target progression --set couplings=common --no-comparison -o model.kin")
 
 # %%
 # What is in the file?

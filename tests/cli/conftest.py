@@ -50,8 +50,8 @@ def folder(tmp_path_factory, sales):
     folder = tmp_path_factory.mktemp("shops")
     sales.to_csv(folder / "sales.csv", index=False)
     for name, target, other, more in (
-        ("number", "sales", "busy", ["--set", "couplings=common", "--repeats", "1"]),
-        ("class", "busy", "sales", ["--model", "MK-MTRL", "--repeats", "1"]),
+        ("number", "sales", "busy", ["--set", "couplings=common"]),
+        ("class", "busy", "sales", ["--model", "MK-MTRL"]),
     ):
         out = str(folder / f"{name}.kin")
         argv = ["fit", str(folder / "sales.csv"), "--task", "shop", "--target", target, "--drop", other, "-o", out]
@@ -64,13 +64,13 @@ def folder(tmp_path_factory, sales):
 def run(capsys):
     """Run a command that goes well -> what it says; one that fails -> its error.
 
-    Whether sharing helps is left out unless the arguments ask for it: it takes most of the time of a fit.
+    The comparison of `fit` is left out unless `compares`: it takes most of the time.
     """
 
-    def do(*argv, fails=False):
+    def do(*argv, fails=False, compares=False):
         capsys.readouterr()
-        if argv[0] == "fit" and "--repeats" not in argv:
-            argv = (*argv, "--repeats", "0")
+        if argv[0] == "fit" and not compares:
+            argv = (*argv, "--no-comparison")
         code = cli.main([str(argument) for argument in argv])
         captured = capsys.readouterr()
         assert code == int(fails), captured.err

@@ -1,4 +1,5 @@
 import json
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def outcome(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "make_models", quick_models)
         patch.setitem(demo.PANELS, "fertility", lines)
-        return demo.run_demo(Terminal(), folder, rows=3, draws=2), folder
+        return demo.run(Namespace(out=folder, data="fertility", rows=3, draws=2), Terminal()), folder
 
 
 def test_errors_are_of_rows_that_were_held_out(outcome):
@@ -81,13 +82,6 @@ def test_sea_temperatures_stay_with_their_month_and_year():
     table = elnino.load_pandas().data.set_index("YEAR")
     (row,) = np.flatnonzero((panel.groups == "1997") & (panel.X[:, 0] == 11))
     assert panel.y[row] == table.loc[1997, "NOV"]
-
-
-def test_the_command_passes_its_arguments_on(monkeypatch):
-    seen = {}
-    monkeypatch.setattr(demo, "run_demo", lambda terminal, folder, **more: seen.update(more, folder=folder))
-    assert main(["demo", "-o", "here", "--data", "grunfeld", "--rows", "5", "--draws", "2"]) == 0
-    assert seen == {"folder": "here", "data": "grunfeld", "rows": 5, "draws": 2}
 
 
 def test_too_few_rows_are_refused_in_one_line(capsys, tmp_path):

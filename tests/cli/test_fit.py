@@ -68,7 +68,7 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
     frame = sales[["shop", "size", "day", "sales"]].assign(date=np.datetime64("2024-01-01") + days)
     frame.to_csv(tmp_path / "t.csv", index=False)
     argv = ["fit", tmp_path / "t.csv", *FLAGS, "sales", "--task", "day", "--time", "date", "-o", tmp_path / "m.kin"]
-    out = run(*argv, "--set", "cv=2", "--repeats", "1")
+    out = run(*argv, "--set", "cv=2", compares=True)
     assert "Further grouping: 3 groups ('day') of" in out
     assert "Later rows of known groups: 36 test rows of 3 groups (the last 30% of each group)" in out
     assert "For later rows of known groups: " in out
@@ -130,7 +130,6 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "sales", "--model", "AVG", "--set", "couplings=common"], "--set couplings: AVG has 'C'"),
         (["--target", "sales", "--cv", "--scoring", "magic"], "--scoring magic"),
         (["--target", "sales", "--scoring", "r2"], "--scoring sets the score that --cv maximises"),
-        (["--target", "sales", "--repeats", "-1"], "--repeats must be 0 or more, not -1"),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, error):
@@ -159,7 +158,7 @@ def test_files_that_cannot_be_read_or_written(run, folder, tmp_path):
 
 def test_a_model_that_loses_says_so_and_what_to_do(run, folder, tmp_path):
     argv = ["fit", folder / "sales.csv", *FLAGS, "sales", "--drop", "busy", "-o", tmp_path / "m.kin"]
-    out = run(*argv, "--set", "C=0.001", "--repeats", "1")
+    out = run(*argv, "--set", "C=0.001", compares=True)
     assert re.search(r"Recommendation: (Kin|one model for all|a linear mixed|gradient boosting|a separate)", out)
     assert "--cv tunes them" in out
 
@@ -182,7 +181,7 @@ def test_counts_with_their_exposure(run, tmp_path):
         "-o",
         tmp_path / "m.kin",
     ]
-    out = run(*argv, "--loss", "poisson", "--set", "cv=2", "--repeats", "1")
+    out = run(*argv, "--loss", "poisson", "--set", "cv=2", compares=True)
     assert "Counts: on request." in out and "groups never seen" in out
     saved = load_model(tmp_path / "m.kin")
     assert [column.name for column in saved.schema.columns] == ["x"]

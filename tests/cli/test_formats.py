@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score, roc_auc_score
 
 from kernelkin import load_model
-from kernelkin.cli.main import COMMANDS
 
 FLAGS = ["--task", "shop", "--target", "sales", "--drop", "busy", "--model", "AVG"]
 
@@ -190,23 +189,12 @@ def test_json_is_all_that_is_printed(run, folder, tmp_path):
     found = json.loads(run("fit", folder / "sales.csv", *FLAGS, "-o", tmp_path / "m.kin", "--json"))
     assert found["columns"]["day"] == "text with 3 values, one feature each"
     assert "a different text in every row" in found["left_out"]["id"]
-    argv = ["predict", tmp_path / "m.kin", folder / "sales.csv", "--json", "-o"]
-    assert json.loads(run(*argv, tmp_path / "p.csv"))["rows"] == 120
-    assert "--json prints to standard output" in run(*argv, "-", fails=True)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completions_have_every_command_and_option(run, shell):
-    pytest.importorskip("shtab", reason="completions are written by shtab")
-    script = run("completion", shell)
-    assert all(command.name in script for command in COMMANDS)
-    assert all(option in script for option in ("decimal", "unknown-tasks"))
 
 
 def test_targets_with_a_unit(run, sales, tmp_path):
     frame = sales.assign(sales=[f"{value} EUR" for value in sales.sales])
     frame.to_csv(tmp_path / "t.csv", index=False)
-    assert "Unit of 'sales': EUR." in run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--repeats", "0")
+    assert "Unit of 'sales': EUR." in run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m", "--no-comparison")
     found = json.loads(run("score", tmp_path / "m", tmp_path / "t.csv", "--json"))
     assert found["scores"]["new rows of known groups"]["RMSE"] < sales.sales.std()
     frame.assign(sales=[f"{value} USD" for value in sales.sales]).to_csv(tmp_path / "u.csv", index=False)
@@ -223,7 +211,7 @@ def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
     days[7] = "28/2/2003"
     frame = pd.DataFrame({"shop": list("ab") * 36, "day": days, "x": rng.normal(size=72), "y": rng.normal(size=72)})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--repeats", "0", "-o", tmp_path / "m.kin"]
+    how = ["--task", "shop", "--target", "y", "--model", "AVG", "--no-comparison", "-o", tmp_path / "m.kin"]
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how)
     frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
     assert "date written as day/month/year," in run("fit", tmp_path / "t.csv", *how, "--day-first")
@@ -236,7 +224,7 @@ def test_a_stray_text_in_a_held_out_row_leaves_the_column_out(run, sales, tmp_pa
     table = tmp_path / "t.csv"
     sales.assign(date=days).drop(columns="busy").to_csv(table, index=False)
     task = ["--task", "shop", "--target", "sales"]
-    printed = run("fit", str(table), *task, "--model", "MK-MTRL", "--repeats", "0", "-o", str(tmp_path / "m.kin"))
+    printed = run("fit", str(table), *task, "--model", "MK-MTRL", "--no-comparison", "-o", str(tmp_path / "m.kin"))
     assert "dates mixed with text, such as 'soon' in row 10" in printed
     run("compare", str(table), *task, "--models", "AVG", "--folds", "2")
 

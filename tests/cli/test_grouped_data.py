@@ -110,7 +110,7 @@ def test_slopes_of_dates_are_per_day(tmp_path, capsys):
     })  # fmt: skip
     table.to_csv(tmp_path / "t.csv", index=False)
     data = [str(tmp_path / "t.csv"), "--task", "shop", "--target", "sales"]
-    assert cli.main(["fit", *data, "--repeats", "0", "-o", str(tmp_path / "m.kin")]) == 0
+    assert cli.main(["fit", *data, "--no-comparison", "-o", str(tmp_path / "m.kin")]) == 0
     assert cli.main(["effects", str(tmp_path / "m.kin"), "-o", str(tmp_path / "e.csv")]) == 0
     found = pd.read_csv(tmp_path / "e.csv")
     assert list(found.columns[:3]) == ["shop", "rows", "level"]

@@ -79,7 +79,7 @@ def test_compare_refuses_what_cannot_be(run, folder):
 
 
 def test_models_lists_the_registry(run):
-    out = run("models", "--references")
+    out = run("models")
     for model in kernelkin.all_models():
         assert model.name in out
         assert model.description in out

@@ -26,8 +26,8 @@ def test_a_task_of_one_row_is_left_out_where_tasks_share_nothing(run, table, tmp
 
 
 def test_a_task_of_one_row_is_learned_where_tasks_share(run, table, tmp_path):
-    argv = ["--set", "couplings=common", "--repeats", "1", "-o", tmp_path / "m.kin"]
-    out = run("fit", table, *REGRESSION, *argv)
+    argv = ["--set", "couplings=common", "-o", tmp_path / "m.kin"]
+    out = run("fit", table, *REGRESSION, *argv, compares=True)
     assert "1 group with only one row: 'east', learned from the shared part." in out
     assert "Recommendation: " in out  # the comparison without sharing is made on the other tasks
     run("predict", tmp_path / "m.kin", table, "--interval", "0.9", "-o", tmp_path / "p.csv")

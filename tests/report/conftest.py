@@ -56,7 +56,7 @@ def made_comparison(tasks):
     r2 = {"MK-MTRL": 0.8, SEPARATE: 0.5, BOOSTING: 0.79}
     scores = {name: {"RMSE": 1.0, "R²": value, "R² within groups": value - 0.1} for name, value in r2.items()}
     ends = {SEPARATE: (0.3, 0.2, 0.4), BOOSTING: (0.01, -0.05, 0.06)}
-    gains = {name: Gain(*parts, np.zeros(T)) for name, parts in ends.items()}
+    gains = {name: Gain(*parts) for name, parts in ends.items()}
     found = Comparison("5 folds inside groups", np.full(T, 6), scores, gains)
     maker = "kernelkin.MKMTRLRegressor"
     return SharingReport("MK-MTRL", maker, np.asarray(tasks), {"new rows of known groups": found})

@@ -42,14 +42,8 @@ def _fit(parser: ArgumentParser) -> None:
         "names parameters that Kin does not have)",
     )
     _training(parser)
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        default=1,
-        metavar="N",
-        help="repetitions of the cross-validation that compares the model with simpler ones; 0: skip it (default: 1)",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+    parser.add_argument("--no-comparison", action="store_true", help="do not compare the model with simpler ones")
+    _json(parser)
 
 
 def _compare(parser: ArgumentParser) -> None:
@@ -63,6 +57,14 @@ def _compare(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--folds", type=int, default=5, metavar="K", help="parts, each held out once (default: 5)")
     _training(parser)
+
+
+def _json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+
+
+def _all(parser: ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="show every group, even if there are many")
 
 
 def _data(parser: ArgumentParser) -> None:
@@ -174,27 +176,20 @@ def _predict(parser: ArgumentParser) -> None:
         "error (default: as in `kernelkin fit`)",
     )
     _task_features(parser, "predict new tasks with a model that was fitted with task features")
-    parser.add_argument(
-        "--safe-csv",
-        action="store_true",
-        help="put ' before texts that a spreadsheet would run as a formula (texts that begin with = + - @)",
-    )
     _format(parser)
-    parser.add_argument("--json", action="store_true", help="print a summary as one JSON object, for scripts")
-    parser.add_argument("--rows", type=int, default=20_000, metavar="N", help="rows at a time (default: 20000)")
 
 
 def _score(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     _format(parser)
-    parser.add_argument("--all", action="store_true", help="show every group, even if there are many")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
+    _all(parser)
+    _json(parser)
 
 
 def _inspect(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument("--all", action="store_true", help="show every group, even if there are many")
+    _all(parser)
 
 
 def _effects(parser: ArgumentParser) -> None:
@@ -225,22 +220,13 @@ def _demo(parser: ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
 
 
-def _models(parser: ArgumentParser) -> None:
-    parser.add_argument("--references", action="store_true", help="also show the publication of each")
-
-
-def _completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
-
-
 COMMANDS = (
     Command(
         "demo",
         "compare models on real data with few rows in each group, and draw a figure",
         "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
         _demo,
-        "main",
-        "run_demo",
+        "demo",
         writes_files=True,
     ),
     Command(
@@ -322,19 +308,9 @@ COMMANDS = (
     Command(
         "models",
         "list the models, what they do and where they were published",
-        "  kernelkin models\n  kernelkin models --references",
-        _models,
+        "  kernelkin models",
+        lambda parser: None,
         "inspect",
         "run_models",
-    ),
-    Command(
-        "completion",
-        "print a script that completes commands and options in bash, zsh or fish",
-        "  kernelkin completion fish | source         # in ~/.config/fish/config.fish\n"
-        '  eval "$(kernelkin completion bash)"       # in ~/.bashrc\n'
-        '  eval "$(kernelkin completion zsh)"        # in ~/.zshrc, after compinit',
-        _completion,
-        "main",
-        "run_completion",
     ),
 )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..files import Folder, open_whole
+from ..files import Folder, open_whole, write_whole
 from ..kin.estimators import KinRegressor
 from ..relations.baselines import KIN, LinearMixedModel, make_baselines
 
@@ -127,42 +128,42 @@ class DemoResult(NamedTuple):
         return next(name for name in self.means() if name != KIN)
 
 
-def run_demo(
-    terminal: Terminal, folder: str | Path = "demo", *, data: str = "fertility", rows: int = 4, draws: int = 1
-) -> DemoResult:
+def run(arguments: Namespace, terminal: Terminal) -> DemoResult:
     """Fit all models to random rows of each group, print their errors on the other rows, and draw a figure."""
-    began = time.perf_counter()
+    began, folder, rows, draws = time.perf_counter(), Path(arguments.out), arguments.rows, arguments.draws
     if rows < 2 or draws < 1:
         raise ValueError(f"the demo needs two rows of each group and one draw at least, not {rows} and {draws}")
     Folder(folder).prepare()
     try:
-        panel = PANELS[data]()
+        panel = PANELS[arguments.data]()
     except ImportError as error:
         raise ImportError("the data of the demo come with statsmodels: install kernelkin[demo]") from error
     terminal.say(panel.question.format(rows=rows), "")
     outcome = _compare(terminal, panel, rows, draws)
     _show(terminal, outcome)
-    settings = {"data": data, "rows": rows, "draws": draws, "groups": len(np.unique(panel.groups))}
-    _keep(terminal, outcome, Path(folder), settings)
+    settings = {"data": arguments.data, "rows": rows, "draws": draws, "groups": len(np.unique(panel.groups))}
+    stored = {**settings, "unit": panel.unit, "rmse": outcome.errors, "seconds": outcome.seconds}
+    write_whole(folder / "results.json", json.dumps(stored, indent=1))
+    with open_whole(folder / "demo.png") as file:
+        _draw(outcome).savefig(file, format="png", dpi=120)
+    terminal.say("", "Written:", f"  {folder / 'demo.png'}", f"  {folder / 'results.json'}")
     terminal.say("", f"Done in {time.perf_counter() - began:.0f} s.")
     return outcome
 
 
 def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> DemoResult:
     masks = [panel.draw(rows, seed) for seed in range(draws)]
-    names = list(make_models())
-    outcome = DemoResult(
-        panel, masks[0], {n: [] for n in names}, {n: [] for n in names}, {}, np.empty((len(panel.y), 2))
-    )
-    with terminal.progress(draws * len(names)) as progress:
+    errors, seconds = ({name: list[float]() for name in make_models()} for _ in range(2))
+    outcome = DemoResult(panel, masks[0], errors, seconds, {}, np.empty((len(panel.y), 2)))
+    with terminal.progress(draws * len(errors)) as progress:
         for draw, train in enumerate(masks):
             for name, model in make_models().items():
                 progress.begin(name if draws == 1 else f"draw {draw + 1}: {name}")
                 began = time.perf_counter()
                 model.fit(panel.X[train], panel.y[train], panel.groups[train])
                 values = model.predict(panel.X, panel.groups)
-                outcome.seconds[name].append(time.perf_counter() - began)
-                outcome.errors[name].append(float(np.sqrt(np.mean((values - panel.y)[~train] ** 2))))
+                seconds[name].append(time.perf_counter() - began)
+                errors[name].append(float(np.sqrt(np.mean((values - panel.y)[~train] ** 2))))
                 outcome.values.setdefault(name, values)
                 if name == KIN and draw == 0:
                     outcome.interval[:] = model.predict_interval(panel.X, panel.groups)
@@ -185,16 +186,6 @@ def _show(terminal: Terminal, outcome: DemoResult) -> None:
         f"The error of Kin is {abs(change):.0%} {'below' if change < 0 else 'above'} that of the best other: {other}.",
         f"{covered:.0%} of the rows that were held out are in Kin's 90% intervals.",
     )
-
-
-def _keep(terminal: Terminal, outcome: DemoResult, folder: Path, settings: dict[str, Any]) -> None:
-    """Write the errors, and the figure of the first draw."""
-    stored = {**settings, "unit": outcome.panel.unit, "rmse": outcome.errors, "seconds": outcome.seconds}
-    with open_whole(folder / "results.json") as file:
-        file.write(json.dumps(stored, indent=1).encode())
-    with open_whole(folder / "demo.png") as file:
-        _draw(outcome).savefig(file, format="png", dpi=120)
-    terminal.say("", "Written:", f"  {folder / 'demo.png'}", f"  {folder / 'results.json'}")
 
 
 def _draw(outcome: DemoResult) -> Figure:

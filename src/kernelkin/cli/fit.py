@@ -46,8 +46,7 @@ _KINDS = {
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    if arguments.repeats < 0:
-        raise ValueError(f"--repeats must be 0 or more, not {arguments.repeats}")
+    """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
     check_writable(arguments.out)
     if arguments.json:
         terminal.use_json()
@@ -55,10 +54,34 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
     problem = problem.settle_tiny_tasks(shares_functions=recipe.shares_functions)
-    schema = problem.schema()
-    times = read_times(problem, schema, arguments)
+    schema, frame = problem.schema(), problem.frame
+    time_position(schema, arguments)
     _show_data(terminal, arguments, problem, schema)
-    model, about = _fit_and_save(problem, recipe, schema, times, terminal)
+    about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
+    about["command"] = shlex.join(["kernelkin", *arguments.argv])
+    searched = recipe.name == SEARCHED
+    comparison = [] if arguments.no_comparison else [_COMPARISON[not (searched or arguments.cv)]]
+    weights = [1.0, *comparison, _RELATIONS[not searched]]
+    with terminal.progress(len(weights), weights) as progress:
+        progress.begin(f"{recipe.name} on {len(frame)} rows")
+        model = recipe.fit(schema, frame, progress)
+        about["task_rows"] = _task_rows(model, schema, frame)
+        save_model(model, arguments.out, schema=schema, about=about)
+        progress.clear()
+        shares, details = _describe(model)
+        terminal.say(*shares)
+        if comparison:
+            with _cannot_lose(arguments.out):
+                about |= _compare(model, problem, recipe, schema, terminal, progress)
+        terminal.say(*details)
+        with _cannot_lose(arguments.out):
+            progress.begin("test of the relations of groups")
+            tested = tested_relations(model, schema, frame, arguments.seed)
+            progress.clear()
+            if tested is not None:
+                terminal.say("", str(tested))
+                about["relations"] = tested
+    save_model(model, arguments.out, schema=schema, about=about)
     out = shlex.quote(arguments.out)
     terminal.say(
         "",
@@ -71,7 +94,6 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         {
             "model": arguments.out,
             "estimator": type(model).__name__,
-            "regression": problem.regression,
             "tasks": model.tasks_.tolist(),
             "rows": schema.n_rows,
             "columns": {column.name: column.describe() for column in schema.columns},
@@ -81,42 +103,8 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
             "variance_components": getattr(model, "variance_components_", None),
             "column_shares": getattr(model, "column_shares_", None),
             "explanation": model.explain() if hasattr(model, "explain") else None,
-            "command": about["command"],
         }
     )
-
-
-def _fit_and_save(
-    problem: TableProblem, recipe: Recipe, schema: TableSchema, times: np.ndarray | None, terminal: Terminal
-) -> tuple[Any, dict[str, Any]]:
-    """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
-    arguments, frame = recipe.arguments, problem.frame
-    about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
-    about["command"] = shlex.join(["kernelkin", *arguments.argv])
-    searched = recipe.name == SEARCHED
-    comparison = _COMPARISON[not (searched or arguments.cv)] * arguments.repeats
-    weights = [1.0, *([comparison] if comparison else []), _RELATIONS[not searched]]
-    with terminal.progress(len(weights), weights) as progress:
-        progress.begin(f"{recipe.name} on {len(frame)} rows")
-        model = recipe.fit(schema, frame, progress)
-        about["task_rows"] = _task_rows(model, schema, frame)
-        save_model(model, arguments.out, schema=schema, about=about)
-        progress.clear()
-        shares, details = _describe(model)
-        terminal.say(*shares)
-        if arguments.repeats:
-            with _cannot_lose(arguments.out):
-                about |= _compare(model, problem, recipe, schema, times, terminal, progress)
-        terminal.say(*details)
-        with _cannot_lose(arguments.out):
-            progress.begin("test of the relations of groups")
-            tested = tested_relations(model, schema, frame, arguments.seed)
-            progress.clear()
-            if tested is not None:
-                terminal.say("", str(tested))
-                about["relations"] = tested
-    save_model(model, arguments.out, schema=schema, about=about)
-    return model, about
 
 
 @contextmanager
@@ -140,29 +128,14 @@ def _task_rows(model: Any, schema: TableSchema, frame: Any) -> list[list[Any]]:
 
 
 def _compare(
-    fitted: Any,
-    problem: TableProblem,
-    recipe: Recipe,
-    schema: TableSchema,
-    times: np.ndarray | None,
-    terminal: Terminal,
-    progress: Progress,
+    fitted: Any, problem: TableProblem, recipe: Recipe, schema: TableSchema, terminal: Terminal, progress: Progress
 ) -> dict[str, Any]:
     """Print the comparison with simpler models, and return the parts that are stored in the model file."""
-    arguments, few = recipe.arguments, len(problem.frame) <= MANY_ROWS
+    arguments = recipe.arguments
     progress.begin("comparison with simpler models")
-    folds = FOLDS if few and recipe.name != SEARCHED and not arguments.cv else FEWER_FOLDS
-    found = _sharing(
-        recipe.unfitted(schema, progress, quiet=True),
-        None,
-        problem,
-        schema,
-        times,
-        recipe,
-        progress,
-        folds,
-        arguments.repeats,
-    )
+    few = len(problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
+    model = recipe.unfitted(schema, progress, quiet=True)
+    found = _sharing(model, None, problem, schema, recipe, progress, FOLDS if few else FEWER_FOLDS)
     progress.clear()
     terminal.say(*str(found).split("\n"))
     if recipe.name != SEARCHED and not arguments.cv:
@@ -176,11 +149,9 @@ def _sharing(
     baselines: Any,
     problem: TableProblem,
     schema: TableSchema,
-    times: np.ndarray | None,
     recipe: Recipe,
     progress: Progress,
     folds: int,
-    repeats: int = 1,
 ) -> SharingReport:
     """Return the cross-validated comparison of a model, in the units of the table."""
     frame = problem.frame
@@ -190,10 +161,9 @@ def _sharing(
         schema.targets(frame),
         schema.tasks(frame),
         baselines=baselines,
-        times=times,
+        time_column=time_position(schema, recipe.arguments),
         offset=schema.options(frame).get("offset"),
         cv=folds,
-        n_repeats=repeats,
         name=recipe.name,
         target_scale=schema.target_scales[0] if schema.task is not None else 1.0,
         random_state=recipe.arguments.seed,
@@ -212,19 +182,19 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     check_parameters(list(recipes.values()), arguments)
     recipes.setdefault(SEARCHED, Recipe.of(SEARCHED, problem, arguments))
     schema = problem.schema()
-    times = read_times(problem, schema, arguments)
+    time_position(schema, arguments)
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
     with terminal.progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
         models = {name: recipe.unfitted(schema, progress, quiet=True) for name, recipe in recipes.items()}
         (first, model), *others = models.items()
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
-        found = _sharing(model, baselines, problem, schema, times, recipes[first], progress, arguments.folds)
+        found = _sharing(model, baselines, problem, schema, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))
 
 
-def read_times(problem: TableProblem, schema: TableSchema, arguments: Namespace) -> np.ndarray | None:
-    """Return the values (n,) of the --time column, or None if there is none."""
+def time_position(schema: TableSchema, arguments: Namespace) -> int | None:
+    """Return the feature with the values of the --time column, or None if there is none."""
     name = arguments.time
     if name is None:
         return None
@@ -236,7 +206,7 @@ def read_times(problem: TableProblem, schema: TableSchema, arguments: Namespace)
             f"needed ({reason})"
         )
     # The first feature of a number or a date is its standardised value.
-    return schema.encode(problem.frame)[:, schema.encoder.groups_[name][0]]
+    return schema.encoder.groups_[name][0]
 
 
 def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> TaskRelations | None:

@@ -11,11 +11,12 @@ from ..facts import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
 from ..kin.effects import task_effects
 from ..registry import all_models
+from ..relations.scores import as_text
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel, load_model
 from .problem import in_file, text_format
 from .score import read_labelled
-from .terminal import Terminal, as_text, shorten
+from .terminal import Terminal, shorten
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
@@ -149,5 +150,4 @@ def run_models(arguments: Namespace, terminal: Terminal) -> None:
         more = "; needs the targets of all tasks for every row, so from Python only" if model.needs_wide else ""
         terminal.say(f"{model.name:<{width}}  {model.description}")
         terminal.say(f"{'':<{width}}    predicts {' and '.join(kinds)}{more}")
-        if arguments.references:
-            terminal.say(f"{'':<{width}}    {model.reference}")
+        terminal.say(f"{'':<{width}}    {model.reference}")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import warnings
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from errno import EPIPE
 from importlib import import_module
-from threading import current_thread, main_thread
 from typing import Any
 
 from .. import __version__
-from .arguments import COMMANDS, Command
+from .arguments import COMMANDS
 from .terminal import Terminal, complain
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -57,7 +55,6 @@ def build_parser() -> ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
-    _fill_closed_streams()
     debug = False
     try:
         argv = sys.argv[1:] if argv is None else list(argv)
@@ -82,37 +79,14 @@ def _run(arguments: Namespace) -> int:
     terminal = Terminal(keep_going=arguments.command.writes_files)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        _function(arguments.command)(arguments, terminal)
+        command = arguments.command
+        getattr(import_module(f".{command.module}", __package__), command.run)(arguments, terminal)
     if sys.stdout is not None and terminal.lost is None:
         sys.stdout.flush()
     if terminal.lost is not None and not _is_broken_pipe(terminal.lost):
         complain(f"error: the result is complete, but standard output failed: {_describe(terminal.lost)}")
         return FAILED
     return 0
-
-
-def _function(command: Command) -> Callable[[Namespace, Terminal], None]:
-    """Import the function of a command; an interrupt during the import ends the process without a message.
-
-    Otherwise, KeyboardInterrupt could be raised while an extension module is imported.
-    """
-    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
-    if handled:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        return getattr(import_module(f".{command.module}", __package__), command.run)
-    finally:
-        if handled:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _fill_closed_streams() -> None:
-    """Open closed standard streams on the null device, so that files opened later do not get their descriptors."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
 
 
 def _release_stdout() -> None:
@@ -137,17 +111,3 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
-
-
-def run_completion(arguments: Namespace, terminal: Terminal) -> None:
-    try:
-        shtab = import_module("shtab")
-    except ImportError as error:
-        raise ImportError("completion needs shtab: install kernelkin[cli], or pip install shtab") from error
-    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())
-
-
-def run_demo(arguments: Namespace, terminal: Terminal) -> None:
-    from .demo import run_demo
-
-    run_demo(terminal, arguments.out, data=arguments.data, rows=arguments.rows, draws=arguments.draws)

@@ -20,19 +20,13 @@ from .training import TASK, by_task, read_task_features
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# First characters of cells that a spreadsheet runs as formulas.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Number of rows that are read at a time.
+ROWS = 20_000
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     from ..storage.model_files import load_model
 
-    if arguments.rows < 1:
-        raise ValueError(f"--rows must be at least 1, not {arguments.rows}")
-    if arguments.json:
-        if arguments.out == STDOUT:
-            raise ValueError("--json prints to standard output, and so does -o -: name a file")
-        terminal.use_json()
     separator = check_output(arguments.out)
     saved = load_model(arguments.model)
     if saved.schema is None:
@@ -53,8 +47,6 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.out != STDOUT:
         word = "column" if len(columns) == 1 else "columns"
         terminal.say(f"Wrote {count} rows with the {word} {listing(columns, 6)} to {arguments.out}.")
-    unknown = {name: sorted(values) for name, values in unseen.items()}
-    terminal.emit({"out": arguments.out, "rows": count, "columns": columns, "unknown_values": unknown})
 
 
 def _check_columns(model: Any, arguments: Namespace) -> None:
@@ -91,7 +83,7 @@ def _predict_all(
     form = text_format(arguments)
     if form.decimal != ".":
         saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
-    for piece in read_pieces(arguments.data, arguments.rows, form):
+    for piece in read_pieces(arguments.data, ROWS, form):
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")
@@ -103,8 +95,6 @@ def _predict_all(
         anew = piece.separator is None or separator != input_separator(arguments.data)
         between = separator if anew else str(piece.separator)
         out, header = piece.frame.assign(**added), [*piece.header, *added]
-        if arguments.safe_csv:
-            out, header = neutralise(out), [_neutral(name) for name in header]
         form_out = {"sep": between, "decimal": saved.schema.decimal, "lineterminator": "\n"}
         out.to_csv(file, index=False, header=False if count else header, **form_out)
         for name, texts in saved.schema.unseen(values).items():
@@ -154,23 +144,3 @@ def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -
     except ValueError as error:
         advice = " (here: --unknown-tasks common)" if str(error).startswith("unknown task") else ""
         raise ValueError(f"{display_name(arguments.data)}: {error}{advice}") from error
-
-
-def neutralise(frame: DataFrame) -> DataFrame:
-    """Return the table with texts changed so that a spreadsheet does not run them as formulas."""
-    texts = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind not in "biufc"]
-    return frame.assign(**{name: [_neutral(cell) for cell in frame[name]] for name in texts})
-
-
-def _neutral(cell: Any) -> Any:
-    """
-    >>> [_neutral(cell) for cell in ("=1+1", "-1.5", "@x", "a=b", None)]
-    ["'=1+1", '-1.5', "'@x", 'a=b', None]
-    """
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS
+from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
 from ..relations.sharing import COVERAGE, NEW_ROWS
 from ..report.held_out import HeldOutRows, rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
 from ..tables.files import TextFormat, display_name, read_table
 from .problem import in_file, text_format
-from .terminal import Terminal, as_text, shorten
+from .terminal import Terminal, shorten
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -26,8 +26,6 @@ class Terminal:
     def __init__(self, *, keep_going: bool = False) -> None:
         self._keep_going, self._as_json = keep_going, False
         self.lost: OSError | None = None
-        if sys.stdout is None and not keep_going:
-            raise ValueError("standard output is closed")
 
     def use_json(self) -> None:
         """Print only the objects passed to `emit` from now on."""
@@ -107,15 +105,6 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _width(text: str) -> int:
     """Return the width on a terminal: two for wide characters, zero for combining marks."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
-def as_text(value: float | None) -> str:
-    """Return a score as text: three decimals, fewer for large numbers; "-" if it is not defined."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:

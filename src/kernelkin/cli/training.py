@@ -106,7 +106,7 @@ class Recipe:
             scoring=given.scoring,
             random_state=given.seed,
             n_jobs=given.jobs,
-            callback=None if quiet else lambda done, of: progress.part(done, of, "candidate"),
+            callback=None if quiet else lambda done, of: progress.share(done / of, f"candidate {done} of {of}"),
         )
 
     def estimator_class(self) -> type:

@@ -113,7 +113,6 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                     "scores": [[score, number(value)] for score, value in scores.items()],
                     "gain": gain and [number(gain.mean), number(gain.low), number(gain.high)],
                     "sign": gain and gain.sign,
-                    "task_gain": gain and _varied(numbers(gain.tasks)),
                 }
             )
         compared.append(
@@ -123,7 +122,6 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                 "level": LEVEL,
                 "n_tasks": int((found.test_rows > 0).sum()),
                 "n_rows": int(found.test_rows.sum()),
-                "tasks": [str(task) for task in report.tasks.tolist()],
                 "models": models,
                 "how": found.how,
                 "covered": found.covered,
@@ -131,11 +129,6 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
             }
         )
     return compared
-
-
-def _varied(values: list[Any]) -> list[Any] | None:
-    """Return the values, or None if they are all equal to three decimals."""
-    return values if len({round(value, 3) for value in values if value is not None}) > 1 else None
 
 
 def _variance(saved: SavedModel) -> list[list[Any]]:

@@ -8,9 +8,6 @@ function tasksSection(models) {
 /* The values of each task, as records. */
 function taskRecords(model) {
   const E = model.evaluation, K = model.kernels, groups = model.relation && model.relation.groups;
-  const C = model.comparisons[0],
-    gains = C && bestOther(C).task_gain,
-    place = C && new Map(C.tasks.map((task, t) => [task, t]));
   const many = K && K.shares.length > 1;
   return model.tasks.map((task, t) => {
     const top = many ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
@@ -22,7 +19,6 @@ function taskRecords(model) {
       score: E ? E.task_score[t] : null,
       error: E && E.task_error ? E.task_error[t] : null,
       level: model.groups ? model.groups.level[t] : null,
-      gain: gains ? gains[place.get(task)] : null,
       kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
       group: groups && groups[t] !== null ? groups[t] + 1 : null,
     };
@@ -32,7 +28,7 @@ function taskRecords(model) {
 function taskColumns(model, records) {
   const E = model.evaluation,
     any = (name) => records.some((record) => record[name] !== null && record[name] !== undefined);
-  const C = model.comparisons[0], columns = [{ title: "group", value: (r) => r.task, left: true }];
+  const columns = [{ title: "group", value: (r) => r.task, left: true }];
   const add = (name, column) => {
     if (any(name)) columns.push({ value: (r) => r[name], ...column });
   };
@@ -44,7 +40,6 @@ function taskColumns(model, records) {
     add("error", { title, show: (value) => text(value) });
   }
   add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
-  if (C) add("gain", { title: `gain over ${bestOther(C).title.toLowerCase()}`, show: signed });
   add("group", { title: "alike" });
   add("kernel", { title: "largest kernel", left: true });
   return columns;

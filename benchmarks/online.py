@@ -19,7 +19,6 @@ import numpy as np
 from kernelkin import TwoStageMKMTRLClassifier, gaussian_kernels
 from kernelkin.engines import Workers
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.fitting import Classification
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import Online, OnlineRun, PairSource
 
@@ -55,7 +54,7 @@ def learn(X, y, tasks, kernels, n_rounds, update="perceptron"):
     began = time.perf_counter()
     data = model.training_data(X, y, tasks)
     values = RowKernels.of(data.X, fit_kernels(kernels, data.X), "trace")
-    source = PairSource(data, values, Classification().machines(data, 1.0), "trace", classes=True)
+    source = PairSource(data, values, [np.ones(len(rows)) for rows in data.rows], "trace", classes=True)
     ready = time.perf_counter()
     run = OnlineRun(Online(update=update), values.n_kernels, data.n_tasks, n_rounds=n_rounds, center=True)
     for rounds in source.draw(np.random.default_rng(0), n_rounds):

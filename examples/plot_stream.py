@@ -46,7 +46,7 @@ for i, piece in enumerate(pieces, 1):
         rows.append(i * len(piece))
         tasks.append(len(model.tasks_))
         scores.append(model.score(data.data_test[known], data.target_test[known], tasks=data.tasks_test[known]))
-        print(f"{rows[-1]:6d} rows, {tasks[-1]} tasks, accuracy {scores[-1]:.3f}, {model.n_skipped_} rows skipped")
+        print(f"{rows[-1]:6d} rows, {tasks[-1]} tasks, accuracy {scores[-1]:.3f}")
 
 # %%
 # The kernels that the tasks have learned, and those they were made with.

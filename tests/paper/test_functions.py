@@ -41,7 +41,7 @@ def test_what_does_not_count_is_not_kept():
     a = [np.ones((len(rows), 1)) for rows in data.rows]
     a[0][:5] = 0.0
     functions = task_functions(data, bank, B, a, [np.zeros(1)] * 3)
-    (first,) = functions.expansions[0].bundles
+    first = functions.expansions[0]
     assert [kernel.name for kernel in first.kernels] == ["linear"]
     np.testing.assert_array_equal(first.support, data.rows[0][5:])
     np.testing.assert_array_equal(first.rows, X[data.rows[0][5:]])

@@ -42,37 +42,64 @@ class LinearFunctions:
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """Kernels with their support rows and coefficients.
+class Expansion:
+    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
 
     Attributes
     ----------
+    b : (K, O) kernel weights.
+    intercept : (O,)
+    active : (A,) the kernels with a positive weight for some output; others are never evaluated. Empty: constants.
     kernels : the A kernels; None if Grams are precomputed.
-    active : (A,) their positions among all K kernels.
     scaling : their scaling.
     support : (s,) the training rows with non-zero coefficients.
     rows : (s, d) these rows of X; None if Grams are precomputed.
     a : (s, O) coefficients.
     """
 
-    kernels: tuple[FittedKernel, ...] | None
+    b: np.ndarray
+    intercept: np.ndarray
     active: np.ndarray
-    scaling: Scaling
-    support: np.ndarray
-    rows: np.ndarray | None
-    a: np.ndarray
+    kernels: tuple[FittedKernel, ...] | None = None
+    scaling: Any = None
+    support: Any = None
+    rows: np.ndarray | None = None
+    a: Any = None
 
-    def products(self, X: np.ndarray, b: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """Yield blocks of queries and outputs, and the contribution (A, q, o) of each kernel for weights b (K, O)."""
-        weights = self._scaled(b)
+    def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
+        """Return values (q, O) at X (q, d), or precomputed (q, n_train, K), computed on the device of `arrays`."""
+        out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+        if arrays is not None and not arrays.in_main_memory and len(self.active):
+            for start in range(0, len(X), _DEVICE_ROWS):
+                out[start : start + _DEVICE_ROWS] += self._on_device(X[start : start + _DEVICE_ROWS], arrays)
+            if np.isfinite(out).all():
+                return out
+            # The loop below raises an error that names the kernel that overflows.
+            out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
+        for part, outputs, added in self._products(X):
+            out[part, outputs] += added.sum(axis=0)
+        return out
+
+    def parts(self, X: np.ndarray) -> np.ndarray:
+        """Return the contribution (q, K, O) of each kernel at X (q, d); with the intercept they sum to `values`."""
+        out = np.zeros((len(X), *self.b.shape))
+        for part, outputs, added in self._products(X):
+            out[part, self.active, outputs] = np.moveaxis(added, 0, 1)
+        return out
+
+    def _products(self, X: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Yield blocks of queries and outputs, and the contribution (A, q, o) of each kernel."""
+        if not len(self.active):
+            return
+        weights, n_outputs = self._weights(), self.b.shape[1]
         row_bytes = 8 * len(self.active) * len(self.support)
         # Coefficients are computed for every block of queries, so a block has at least as many queries as outputs.
         width = max(1, _COEFFICIENT_BYTES // row_bytes)
-        size = max(1, _BLOCK_BYTES // row_bytes, min(width, b.shape[1]))
+        size = max(1, _BLOCK_BYTES // row_bytes, min(width, n_outputs))
         for start in range(0, len(X), size):
             part = slice(start, start + size)
             cross = np.ascontiguousarray(self._cross(X[part]))
-            for first in range(0, b.shape[1], width):
+            for first in range(0, n_outputs, width):
                 outputs = slice(first, first + width)
                 with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                     added = cross @ (self.a[:, outputs] * weights[:, np.newaxis, outputs])
@@ -83,9 +110,9 @@ class Bundle:
                     raise ValueError(f"kernel {name!r} overflows at rows to predict: are they too large?")
                 yield part, outputs, added
 
-    def total(self, X: np.ndarray, b: np.ndarray, arrays: Arrays) -> np.ndarray:
-        """Return the sum (q, O) over kernels at X (q, d) for weights b (K, O), computed on the device of `arrays`."""
-        cross, weights = arrays.array(self._cross(X)), self._scaled(b)
+    def _on_device(self, X: np.ndarray, arrays: Arrays) -> np.ndarray:
+        """Return the sum (q, O) over kernels at X (q, d), computed on the device of `arrays`."""
+        cross, weights = arrays.array(self._cross(X)), self._weights()
 
         def some(outputs: slice) -> np.ndarray:
             a, w, total = arrays.array(self.a[:, outputs]), arrays.array(weights[:, outputs]), 0.0
@@ -94,64 +121,23 @@ class Bundle:
             return arrays.numpy(total)
 
         size = arrays.columns(len(self.support) + len(X), len(self.active))
-        return np.concatenate(in_blocks(arrays, b.shape[1], size, some), axis=1)
+        return np.concatenate(in_blocks(arrays, self.b.shape[1], size, some), axis=1)
 
-    def _scaled(self, b: np.ndarray) -> np.ndarray:
+    def _weights(self) -> np.ndarray:
         """Return weights (A, O) of its kernels, multiplied by the scaling if that is a factor only."""
-        weights = b[self.active]
+        weights = self.b[self.active]
         return weights * self.scaling.factor[:, np.newaxis] if self.scaling.factor_only else weights
 
     def _cross(self, X: np.ndarray) -> np.ndarray:
         """Return kernel values (A, q, s), scaled unless the scaling is a factor only."""
-        if self.kernels is None:
-            every = len(self.support) == X.shape[1] and bool((self.support == np.arange(X.shape[1])).all())
-            if every and len(self.active) == X.shape[2]:
-                cross = np.moveaxis(X, 2, 0)
-            else:
-                cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
-            return cross if self.scaling.factor_only else self.scaling.apply(cross)
-        cross = evaluate(self.kernels, X, self.rows)
-        return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
-
-    Attributes
-    ----------
-    bundles : the kernels with a positive weight for some output; others are never evaluated.
-    b : (K, O) kernel weights.
-    intercept : (O,)
-    """
-
-    bundles: tuple[Bundle, ...]
-    b: np.ndarray
-    intercept: np.ndarray
-
-    def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
-        """Return values (q, O) at X (q, d), or precomputed (q, n_train, K), computed on the device of `arrays`."""
-        if arrays is not None and not arrays.in_main_memory:
-            out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
-            for bundle in self.bundles:
-                for start in range(0, len(X), _DEVICE_ROWS):
-                    out[start : start + _DEVICE_ROWS] += bundle.total(X[start : start + _DEVICE_ROWS], self.b, arrays)
-            if np.isfinite(out).all():
-                return out
-            # The loop below raises an error that names the kernel that overflows.
-        out = np.repeat(self.intercept[np.newaxis], len(X), axis=0)
-        for bundle in self.bundles:
-            for part, outputs, added in bundle.products(X, self.b):
-                out[part, outputs] += added.sum(axis=0)
-        return out
-
-    def parts(self, X: np.ndarray) -> np.ndarray:
-        """Return the contribution (q, K, O) of each kernel at X (q, d); with the intercept they sum to `values`."""
-        out = np.zeros((len(X), *self.b.shape))
-        for bundle in self.bundles:
-            for part, outputs, added in bundle.products(X, self.b):
-                out[part, bundle.active, outputs] = np.moveaxis(added, 0, 1)
-        return out
+        if self.kernels is not None:
+            cross = evaluate(self.kernels, X, self.rows)
+            return cross if self.scaling.factor_only else self.scaling.apply(cross, diagonals(self.kernels, X), True)
+        if len(self.active) == X.shape[2] and np.array_equal(self.support, np.arange(X.shape[1])):
+            cross = np.moveaxis(X, 2, 0)
+        else:
+            cross = np.stack([X[:, :, k].take(self.support, axis=1) for k in self.active])
+        return cross if self.scaling.factor_only else self.scaling.apply(cross)
 
 
 def make_expansion(
@@ -168,16 +154,17 @@ def make_expansion(
     support = np.arange(len(rows)) if scaling.row_mean is not None else np.flatnonzero(a.any(axis=1))
     active = np.flatnonzero(b.any(axis=1))
     if not len(support) or not len(active):
-        return Expansion((), b, intercept)
-    whole = Bundle(
-        kernels=None if kernels is None else tuple(kernels[k] for k in active),
+        return Expansion(b, intercept, active[:0])
+    return Expansion(
+        b=b,
+        intercept=intercept,
         active=active,
+        kernels=None if kernels is None else tuple(kernels[k] for k in active),
         scaling=scaling.select(active, support),
         support=rows[support],
         rows=None if kernels is None else X[rows[support]],
         a=a if len(support) == len(a) else a[support],
     )
-    return Expansion((whole,), b, intercept)
 
 
 @dataclass(frozen=True)
@@ -192,12 +179,9 @@ class Share:
     def n_outputs(self) -> int:
         return (self.outputs.stop - self.outputs.start) // len(self.weights)
 
-    def __call__(self, values: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """values (q, ..., O) of the expansion -> (q, ..., m) of the task, of some rows or of all."""
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """values (q, ..., O) of the expansion -> (q, ..., m) of the task."""
         used = values[..., self.outputs]
-        used = used if rows is None else used[rows]
-        if len(self.weights) == 1:
-            return used if self.weights[0] == 1.0 else self.weights[0] * used
         return np.einsum("r,...rm->...m", self.weights, used.reshape(*used.shape[:-1], len(self.weights), -1))
 
 
@@ -227,24 +211,15 @@ class TaskFunctions:
         M is the largest number of outputs of a task; tasks with fewer outputs have NaN in the last ones. `only` selects
         one part: 0 the own parts, j the j-th coupling. Computed on the device of `arrays`, by default in main memory.
         """
-        if codes is None and not only and len(X) and self._are_columns():
+        widths = {shares[0].n_outputs for shares in self.shares}
+        if codes is None and not only and len(X) and len(self.expansions) == len(widths) == 1:
+            # The functions of all tasks are the outputs of one expansion, in order.
             return self.expansions[0].values(X, arrays).reshape(len(X), len(self.shares), -1)
         return self._gather(X, codes, (), lambda expansion, rows: expansion.values(rows, arrays), only)
 
-    def _are_columns(self) -> bool:
-        """Return True if the functions of all tasks are the outputs of the first expansion, in order."""
-        width = self.shares[0][0].n_outputs
-        return len(self.expansions[0].intercept) == width * len(self.shares) and all(
-            len(shares) == 1
-            and shares[0].expansion == 0
-            and shares[0].outputs == slice(t * width, (t + 1) * width)
-            and shares[0].weights.tolist() == [1.0]
-            for t, shares in enumerate(self.shares)
-        )
-
     def rows(self) -> np.ndarray | None:
         """Return the distinct support rows (s, d); None if there are none or Gram matrices are precomputed."""
-        kept = [b.rows for expansion in self.expansions for b in expansion.bundles if b.rows is not None]
+        kept = [expansion.rows for expansion in self.expansions if expansion.rows is not None]
         return np.unique(np.concatenate(kept), axis=0) if kept else None
 
     def parts(self, X: np.ndarray, codes: np.ndarray | None, only: int | None = None) -> np.ndarray:
@@ -254,13 +229,6 @@ class TaskFunctions:
     def intercepts(self, X: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
         """Return the intercept of each row's task, (q, M) or (q, T, M)."""
         return self._gather(X, codes, (), lambda e, rows: np.repeat(e.intercept[np.newaxis], len(rows), axis=0), None)
-
-    def with_kept(self, old: TaskFunctions, kept: np.ndarray) -> TaskFunctions:
-        """Return a copy in which the tasks at positions `kept` have their functions from `old`."""
-        shares, shift = list(self.shares), len(self.expansions)
-        for t in kept.tolist():
-            shares[t] = tuple(replace(share, expansion=shift + share.expansion) for share in old.shares[t])
-        return replace(self, expansions=(*self.expansions, *old.expansions), shares=tuple(shares))
 
     def _gather(
         self,
@@ -289,8 +257,8 @@ class TaskFunctions:
             for task, share in used_by:
                 rows = rows_of[task]
                 where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-                picked = None if len(rows) == len(needed) else np.searchsorted(needed, rows)
-                out[(*where, ..., slice(0, share.n_outputs))] += share(values, picked)
+                used = values if len(rows) == len(needed) else values[np.searchsorted(needed, rows)]
+                out[(*where, ..., slice(0, share.n_outputs))] += share(used)
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:
@@ -350,7 +318,7 @@ def task_functions(
         return functions
     # An unknown task has the common parts, and the mean intercept instead of an own part.
     level = np.mean(intercepts, axis=0)
-    constant = Expansion((), np.zeros((len(B), len(level))), level)
+    constant = Expansion(np.zeros((len(B), len(level))), level, np.arange(0))
     own = Share(len(expansions), slice(0, len(level)), np.ones(1))
     parts = zip(functions.shares[0][1:], is_common, strict=True)
     unknown = (own, *(replace(share, weights=share.weights * common) for share, common in parts))

@@ -13,7 +13,7 @@ import numpy as np
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
 from ..engines.threads import SingleThreadedBLAS, Threads
-from .calibration import Residuals, TaskLink, fit_link, fit_new_tasks, fit_residuals
+from .calibration import Residuals, TaskLink, fit_link, fit_residuals
 from .functions import function_values
 
 # Number of folds of rows within tasks, number of groups of left-out tasks, and a fixed seed for reproducible results.
@@ -138,20 +138,15 @@ def _fit_link(
 def _fit_residuals(
     values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
 ) -> Residuals:
-    targets = np.concatenate(data.y)
-    # Fallback: predict the mean of all targets.
-    plain = [y - targets.mean() for y in data.y]
+    # Where nothing can be left out, residuals are those of the mean of all targets.
+    mean = np.concatenate(data.y).mean()
     residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
-    if any(np.isfinite(part).any() for part in residuals):
-        result = fit_residuals(residuals, data.y)
-    else:
-        result = fit_residuals([np.concatenate(plain)], [targets])
-        scales, scores = np.full(data.n_tasks + 1, result.scales[0]), (np.empty(0),) * data.n_tasks
-        result = replace(result, scales=scales, scores=scores)
+    if not any(np.isfinite(part).any() for part in residuals):
+        residuals = [y - mean for y in data.y]
     if not predicts_new:
-        return result
-    left_out = plain if new is None else [y - part[:, 0] for y, part in zip(data.y, new, strict=True)]
-    return replace(result, new_task=fit_new_tasks(left_out))
+        return fit_residuals(residuals, data.y)
+    left_out = [y - (mean if new is None else new[t][:, 0]) for t, y in enumerate(data.y)]
+    return fit_residuals(residuals, data.y, left_out)
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
@@ -160,38 +155,34 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     values, codes = function_values(model, queries), queries.codes
     out = np.zeros((*values.shape[:-1], len(model.classes_)))
 
-    def fill(at: Any, link: TaskLink, task: int, classes: np.ndarray) -> None:
+    def fill(at: Any, task: int, classes: np.ndarray) -> None:
         part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
         part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
         out[at] = part
 
     for t, classes in enumerate(model.task_classes_):
-        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), link, t, classes)
+        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), t, classes)
     if codes is not None:
-        new, task = (link, -1) if link.new_task is None else (link.new_task, 0)
-        fill(np.flatnonzero(codes < 0), new, task, model.task_classes_[0])
+        fill(np.flatnonzero(codes < 0), -1, model.task_classes_[0])
     return out
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
-    residuals: Residuals = model.uncertainty_.compute()
-    new = residuals.new_task
-    return _by_row(queries, residuals.scales, None if new is None else new.scale)
+    return _by_row(queries, model.uncertainty_.compute().scales)
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
     """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    values, residuals = function_values(model, queries)[..., 0], model.uncertainty_.compute()
-    new = residuals.new_task
-    half = _by_row(queries, residuals.quantiles(coverage), None if new is None else new.quantile(coverage))
+    values = function_values(model, queries)[..., 0]
+    half = _by_row(queries, model.uncertainty_.compute().quantiles(coverage))
     return np.stack([values - half, values + half], axis=-1)
 
 
-def _by_row(queries: Queries, of_task: np.ndarray, new: float | None) -> np.ndarray:
-    """Expand numbers per task (T + 1,), the last for new tasks unless given, to rows: (q,), or (q, T) for wide data."""
+def _by_row(queries: Queries, of_task: np.ndarray) -> np.ndarray:
+    """Expand numbers per task (T + 1,), the last for new tasks, to rows: (q,), or (q, T) for wide data."""
     if queries.codes is None:
         return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
-    return np.append(of_task[:-1], of_task[-1] if new is None else new)[queries.codes]
+    return of_task[queries.codes]

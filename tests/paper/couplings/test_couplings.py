@@ -9,7 +9,6 @@ from conic import _feature_map, _loss
 from kernelkin import (
     MKMTRLClassifier,
     MKMTRLRegressor,
-    TwoStageMKMTRLRegressor,
     gaussian_kernels,
     linear_kernels,
 )
@@ -255,30 +254,6 @@ def test_multiclass_tasks_can_be_coupled():
         ValueError, match="coupled tasks must have the same classes; 'a' has 3, 4, another task 0, 1, 2"
     ):
         MKMTRLClassifier(KERNELS, couplings="common").fit(X, binary, tasks=tasks)
-
-
-@pytest.mark.parametrize("form", ["long", "wide"])
-def test_two_stages_couple_the_second(form):
-    rng = np.random.default_rng(9)
-    if form == "long":
-        X, y, tasks = make_tasks(rng, sizes=(20, 20, 20))
-        given = {"tasks": tasks}
-    else:
-        X = rng.normal(size=(30, 3))
-        y, given = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + X[:, 1]]), {}
-    options = {"n_rounds": 2000, "random_state": 0, "C": 5.0}
-    alone = TwoStageMKMTRLRegressor(KERNELS, **options).fit(X, y, **given)
-    model = TwoStageMKMTRLRegressor(KERNELS, couplings="common", **options).fit(X, y, **given)
-    np.testing.assert_array_equal(model.kernel_weights_, alone.kernel_weights_)
-    np.testing.assert_allclose(model.coupling_weights_[0], model.kernel_weights_.mean(axis=0) / 2)
-    np.testing.assert_allclose(model.part_shares_.sum(axis=1), 1.0)
-    split = model.predict(X, split=True, **given)
-    np.testing.assert_allclose(split.own + split.shared["common"], split.parts, atol=1e-12)
-    # The squared loss at the optimum: a = C (y - f), in every task.
-    residual = y - model.predict(X, **given)
-    rows = [tasks == task for task in model.tasks_] if form == "long" else [np.s_[:, t] for t in range(2)]
-    for a, mine in zip(model.dual_coef_, rows, strict=True):
-        np.testing.assert_allclose(a[:, 0], 5.0 * residual[mine], atol=1e-8)
 
 
 def test_a_task_of_one_class_has_the_intercept_of_another_whatever_solves_it(monkeypatch):

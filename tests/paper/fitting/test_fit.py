@@ -1,16 +1,14 @@
 """A specification on data, planned and run without an estimator."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from models.problems import long_data
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.data.forms import read_training
-from kernelkin.paper.fitting import Fit, LinearFit, PooledFit, Regression, RunOptions, Shape
-from kernelkin.paper.fitting.linear import task_by_task, task_bytes
+from kernelkin.paper.fitting import Fit, PooledFit, Regression, RunOptions, Shape
 from kernelkin.paper.grams.build import raw_grams
+from kernelkin.paper.models.linear import LinearFit
 from kernelkin.paper.models.machines import relation_penalty
 from kernelkin.paper.penalties import FixedWeights, LpPenalty, SpectralNorm
 from kernelkin.paper.problems import Problem
@@ -117,8 +115,7 @@ def test_fixed_weights_take_one_evaluation():
 def test_the_other_specifications_are_planned_and_run_the_same_way():
     from sklearn.linear_model import LinearRegression
 
-    linear = LinearFit(partial(task_by_task, make=LinearRegression), task_bytes)
-    for fit in (PooledFit(targets=Regression(), norm=SpectralNorm(0.0, 1.0)), linear):
+    for fit in (PooledFit(targets=Regression(), norm=SpectralNorm(0.0, 1.0)), LinearFit(LinearRegression)):
         plan = fit.plan(DATA)
         assert plan.memory().peak > X.nbytes
         values = plan.run(RunOptions()).attributes["functions_"].values(X, np.zeros(len(X), dtype=int))

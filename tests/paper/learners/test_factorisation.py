@@ -37,7 +37,7 @@ def test_without_a_cholesky_factor_eigenvalues_below_rounding_are_zero():
 def test_a_structured_gram_without_cholesky_factors_is_solved_by_its_entries():
     rng = np.random.default_rng(5)
     rows = [rng.normal(size=(10, 2)) for _ in range(3)]
-    gram = BlockLowRank([1e20 * X @ X.T for X in rows], [1e10 * rng.normal(size=(10, 3)) for _ in rows])
+    gram = BlockLowRank([1e20 * X @ X.T for X in rows], 1e10 * rng.normal(size=(30, 3)))
     with pytest.raises(np.linalg.LinAlgError, match=r"the leading minor of order .* is not positive definite"):
         gram.solver(np.ones((30, 1)))
     machine = Machine(rng.normal(size=(30, 1)), np.ones((30, 1)), np.zeros(30, dtype=np.intp), 1)
@@ -50,9 +50,9 @@ def test_blocks_plus_a_factor_are_solved_as_their_entries_are(labels):
     """An intercept for each block, or one that two blocks share; factors that do not reach every block."""
     rng = np.random.default_rng(6)
     rows = [rng.normal(size=(n, 4)) for n in (5, 8, 6)]
-    columns = [np.array([0, 1, 2]), np.array([2, 3, 4]), np.array([0, 4])]
-    reach = [rng.normal(size=(len(X), len(c))) for X, c in zip(rows, columns, strict=True)]
-    gram = BlockLowRank([X @ X.T for X in rows], reach, columns, 5)
+    U = rng.normal(size=(19, 5))
+    U[:5, 3:] = U[5:13, :2] = 0.0
+    gram = BlockLowRank([X @ X.T for X in rows], U)
     dense, cost = np.asarray(gram), rng.uniform(0.5, 20.0, size=19)
     groups = Groups(np.repeat(labels, [5, 8, 6]), 3)
     V = rng.normal(size=(19, 2))

@@ -15,26 +15,13 @@ BOX_LEARNERS = [SVM(), SVR(0.0), SVR(0.3)]
 
 
 @njit
-def all_rows(gram):
-    """The source of a Gram of which all rows are there."""
-    empty = np.empty((0, 0, 0))
-    return (
-        empty.astype(np.float32),
-        empty,
-        np.empty(0),
-        np.empty(0, dtype=np.uint64),
-        np.ones(len(gram), dtype=np.uint8),
-    )
-
-
-@njit
 def take_steps(gram, w, starts, epsilon, fraction, floor, limit):
-    return smo_core.take_steps(gram, all_rows(gram), w, starts, epsilon, fraction, floor, limit)
+    return smo_core.take_steps(gram, w, starts, epsilon, fraction, floor, limit)
 
 
 @njit
 def newton_steps(gram, w, starts, epsilon, budget):
-    return smo_core.newton_steps(gram, all_rows(gram), w, starts, epsilon, budget)
+    return smo_core.newton_steps(gram, w, starts, epsilon, budget)
 
 
 @njit

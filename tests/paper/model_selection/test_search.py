@@ -14,7 +14,6 @@ from kernelkin import (
 from kernelkin.data.folds import make_folds
 from kernelkin.paper import IKLClassifier, MTFLRegressor, MTRLClassifier
 from kernelkin.paper.model_selection import MKMTRLClassifierCV, MKMTRLRegressorCV, MultiTaskCV
-from kernelkin.paper.solvers import Joint
 from scikit_learn_checks import PROBABILITIES, run_checks
 
 KERNELS = [*gaussian_kernels([0.5, 2.0]), *linear_kernels()]
@@ -193,46 +192,6 @@ def test_many_classes_score_as_in_plain_fits(estimator):
     pairs = refit_scores(estimator, X, y, tasks, {}, folds).values()
     search = MultiTaskCV(estimator, {"C": [1.0]}, cv=folds, search_tol=1e-4, scoring="accuracy").fit(X, y, tasks=tasks)
     assert search.best_score_ == pytest.approx(np.mean([(t == s).mean() for t, s in pairs]), abs=1e-12)
-
-
-class TestCache:
-    def fit(self, folder, **grid):
-        X, y, tasks = long_data()
-        model = MKMTRLRegressor(KERNELS)
-        return MultiTaskCV(model, {"mu": [0.1, 1.0], **grid}, random_state=0, cache=folder).fit(X, y, tasks=tasks)
-
-    def test_a_second_search_solves_nothing(self, tmp_path, monkeypatch):
-        first = self.fit(tmp_path, shrinkage=[0.1, 1.0])
-        assert len(list(tmp_path.glob("*.npz"))) == 2 * first.n_splits_
-        solved = []
-        run = Joint.run
-        monkeypatch.setattr(Joint, "run", lambda *args: solved.append(1) or run(*args))
-        again = self.fit(tmp_path, shrinkage=[0.1, 1.0])
-        assert len(solved) == 1
-        np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
-
-    def test_a_killed_search_continues(self, tmp_path, monkeypatch):
-        whole = self.fit(None)
-        run, solved = Joint.run, []
-
-        def dies(*args):
-            solved.append(1)
-            if len(solved) == 6:
-                raise KeyboardInterrupt
-            return run(*args)
-
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Joint, "run", dies)
-            self.fit(tmp_path)
-        assert len(list(tmp_path.iterdir())) == 2
-        np.testing.assert_array_equal(
-            self.fit(tmp_path).cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"]
-        )
-
-    def test_other_parameters_are_other_files(self, tmp_path):
-        self.fit(tmp_path, shrinkage=[0.1])
-        self.fit(tmp_path, shrinkage=[0.2])
-        assert len(list(tmp_path.iterdir())) == 10
 
 
 def test_fitted_attributes_are_those_of_the_best():

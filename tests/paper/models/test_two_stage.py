@@ -22,9 +22,8 @@ from kernelkin import (
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.fitting import Fitted, Regression
-from kernelkin.paper.fitting.two_stage import SecondStage
-from kernelkin.paper.grams.build import charges_of, effective_dimensions
+from kernelkin.paper.fitting import Fitted
+from kernelkin.paper.fitting.two_stage import TwoStagePlan
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource
 
@@ -41,7 +40,8 @@ def test_values_of_pairs_are_entries_of_the_scaled_grams(normalize, form):
     data = model.training_data(X, y, tasks, rng.uniform(0.5, 2, size=30))
     kernels = fit_kernels([*gaussian_kernels(), *polynomial_kernels([2])], X)
     values = RowKernels.of(X, kernels, normalize)
-    source = PairSource(data, values, Regression().machines(data, 1.0), normalize, classes=False)
+    costs = [data.sample_weight[rows] for rows in data.rows]
+    source = PairSource(data, values, costs, normalize, classes=False)
     n_tasks = data.n_tasks
     codes = np.arange(40) % n_tasks
     size = np.array([len(rows) for rows in data.rows])[codes]
@@ -72,7 +72,7 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     model = TwoStageMKMTRLRegressor()
     data = model.training_data(X, rng.normal(size=60), tasks, weight)
     values = RowKernels.of(X, fit_kernels(linear_kernels(), X), None)
-    source = PairSource(data, values, Regression().machines(data, 1.0), None, classes=False)
+    source = PairSource(data, values, [weight[rows] for rows in data.rows], None, classes=False)
     t, i, j = source.pairs(rng.random((20_000, 3)))
     i, j = np.concatenate(data.rows)[i], np.concatenate(data.rows)[j]
     assert np.array_equal(tasks[i], t) and np.array_equal(tasks[j], t) and (i != j).all()
@@ -98,7 +98,7 @@ def test_stage_1_has_no_gram_and_no_matrix_of_tasks(monkeypatch):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(n_tasks * n_rows, 2)), np.repeat(np.arange(n_tasks), n_rows)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
-    monkeypatch.setattr(SecondStage, "run", lambda *arguments: Fitted({}))
+    monkeypatch.setattr(TwoStagePlan, "fit_machines", lambda *arguments: Fitted({}))
     model = TwoStageMKMTRLRegressor(gaussian_kernels([0.5, 1, 2, 4], relative=False), n_rounds=20_000, random_state=0)
     model.fit(X[:20], y[:20])  # compiles
     tracemalloc.start()
@@ -208,17 +208,3 @@ def test_cross_validation_equals_a_fit_on_every_fold(kind):
         assert score == pytest.approx(fitted.score(data.data[test], data.target[test], data.tasks[test]), rel=1e-8)
     alone = clone(model).set_params(**search.best_params_).fit(data.data, data.target, tasks=data.tasks)
     assert np.array_equal(search.predict(data.data, data.tasks), alone.predict(data.data, data.tasks))
-
-
-def test_parsimony_is_a_rescaling_of_the_kernels():
-    data = problem("regression")
-    grams = np.stack([kernel(data.data) for kernel in fit_kernels(gaussian_kernels(), data.data)], axis=2)
-    options = {"normalize": None, "n_rounds": 3000, "random_state": 0}
-    model = TwoStageMKMTRLRegressor("precomputed", parsimony=1.0, **options)
-    model.fit(grams, data.target, tasks=data.tasks)
-    stacks = [np.moveaxis(grams[np.ix_(rows, rows)], 2, 0) for rows in (data.tasks == t for t in model.tasks_)]
-    charges = charges_of(effective_dimensions((stack, np.ones(stack.shape[1])) for stack in stacks), 1.0)
-    assert np.ptp(charges) > 0.5
-    charged = TwoStageMKMTRLRegressor("precomputed", **options).fit(grams / charges, data.target, tasks=data.tasks)
-    weights = charged.kernel_weights_ / charges
-    np.testing.assert_allclose(model.kernel_weights_, weights / weights.sum(axis=1, keepdims=True), atol=1e-10)

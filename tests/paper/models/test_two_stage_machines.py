@@ -16,7 +16,7 @@ from kernelkin import (
 from kernelkin.kernels.families import linear_kernels
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import MultiTaskKernelEstimator
-from kernelkin.paper.fitting import Classification, Regression, RunOptions, SecondStage, TwoStageFit
+from kernelkin.paper.fitting import Classification, Regression, RunOptions, TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
 from tasks import in_turn
 
@@ -50,12 +50,9 @@ def test_nystroem_with_linear_support_vector_machines(loss):
     assert abs(scores[0] - scores[1]) < 0.1
 
 
-@pytest.mark.parametrize("couplings", [None, "common"])
-def test_the_machines_are_certified(couplings):
+def test_the_machines_are_certified():
     data = problem("classification")
-    model = TwoStageMKMTRLClassifier(
-        data.kernels, n_rounds=2000, couplings=couplings, class_weight="balanced", tol=1e-4, random_state=0
-    )
+    model = TwoStageMKMTRLClassifier(data.kernels, n_rounds=2000, class_weight="balanced", tol=1e-4, random_state=0)
     model.fit(data.data, data.target, tasks=data.tasks)
     assert 0 <= model.duality_gap_ <= 1e-4 * model.objective_
     # The hinge losses are the objective less the norms of the functions, which are sums of a f.
@@ -78,8 +75,9 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
     expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
     given = expected.training_data(data.data, data.target, data.tasks)
     targets = Classification() if kind == "classification" else Regression()
-    fit = TwoStageFit(targets=targets, C=3.0, normalize=normalize, tol=1e-8)
-    fitted = SecondStage(fit, expected.kernels_, expected.kernel_weights_).plan(given).run(RunOptions()).attributes
+    learned = {"kernels": expected.kernels_, "weights": expected.kernel_weights_}
+    fit = TwoStageFit(targets=targets, C=3.0, normalize=normalize, tol=1e-8, **learned)
+    fitted = fit.plan(given).run(RunOptions()).attributes
     assert fitted["objective_"] == pytest.approx(expected.objective_, rel=1e-7)
     for a, other in zip(fitted["dual_coef_"], expected.dual_coef_, strict=True):
         np.testing.assert_allclose(a, other, atol=1e-5)
@@ -94,15 +92,13 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     Y[:5, 1] = np.nan
     kernels = fit_kernels([*linear_kernels(per_feature=True), *gaussian_kernels([1.0])], X)
     grams = np.moveaxis([kernel(X) for kernel in kernels], 0, 2)
-    fit = TwoStageFit(
-        targets=Classification() if kind == "classification" else Regression(), C=3.0, normalize=normalize, tol=1e-9
-    )
+    targets = Classification() if kind == "classification" else Regression()
     weights = rng.dirichlet(np.ones(len(kernels)), size=3)
     fitted = []
-    for rows, own in ((X, kernels), (grams, None)):
-        estimator = AverageRegressor(own or "precomputed")
-        data = estimator.training_data(rows, Y)
-        found = SecondStage(fit, own, weights).plan(data).run(RunOptions()).attributes
+    for rows, own in ((X, kernels), (grams, "precomputed")):
+        data = AverageRegressor(own).training_data(rows, Y)
+        fit = TwoStageFit(targets=targets, kernels=own, C=3.0, normalize=normalize, tol=1e-9, weights=weights)
+        found = fit.plan(data).run(RunOptions()).attributes
         fitted.append((found, found["functions_"].values(rows, None)))
     (alone, values_alone), (together, values_together) = fitted
     assert together["objective_"] == pytest.approx(alone["objective_"], rel=1e-7)
@@ -112,13 +108,11 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     np.testing.assert_allclose(values_together, values_alone, atol=1e-5)
 
 
-@pytest.mark.parametrize("couplings", [None, "common"])
-def test_the_machines_are_those_of_fixed_weights(couplings):
+def test_the_machines_are_those_of_fixed_weights():
     data = problem("regression")
-    model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, couplings=couplings, n_rounds=2000, random_state=0)
+    model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, n_rounds=2000, random_state=0)
     model.fit(data.data, data.target, tasks=data.tasks)
-    B = np.vstack([model.kernel_weights_ / (2 if couplings else 1), model.coupling_weights_]).T
-    other = MultiTaskKernelEstimator(data.kernels, C=3.0, couplings=couplings, penalty=FixedWeights(B))
+    other = MultiTaskKernelEstimator(data.kernels, C=3.0, penalty=FixedWeights(model.kernel_weights_.T))
     other.fit(data.data, data.target, tasks=data.tasks)
     assert model.objective_ == pytest.approx(other.objective_, rel=1e-10)
     expected = other.predict(data.data_test, data.tasks_test)
@@ -140,17 +134,6 @@ def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
     unit = 2.0**-300
     changed = {"C": 1.0} if loss == "squared" else {"C": unit, "epsilon": 0.1 * unit}
     np.testing.assert_allclose(fit(data.target * unit, **changed) / unit, expected, rtol=1e-9)
-
-
-def test_unknown_tasks_are_predicted_by_the_common_part():
-    data = problem("regression")
-    model = TwoStageMKMTRLRegressor(
-        data.kernels, couplings="common", unknown_tasks="common", n_rounds=500, random_state=0
-    )
-    model.fit(data.data, data.target, tasks=data.tasks)
-    shared = model.predict(data.data, data.tasks, split=True).shared["common"].sum(axis=1)
-    unseen = model.predict(data.data, np.full(len(data.data), "new"))
-    np.testing.assert_allclose(unseen, shared + model.intercept_.mean(), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@ import pytest
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.paper.calibration import _LinkRows, fit_link, fit_new_tasks, fit_residuals, pooled_link
+from kernelkin.paper.calibration import fit_link, fit_residuals
+from kernelkin.paper.model_selection.scoring import pooled_link
 
 
 def draw(rng, n, slope=2.0, offset=0.5):
@@ -16,37 +17,6 @@ def test_the_link_of_one_task_of_many_rows_is_platts():
     platt = _SigmoidCalibration().fit(values[:, 0], codes)
     found = fit_link([values], [codes]).probabilities(values, 0)[:, 1]
     np.testing.assert_allclose(found, platt.predict(values[:, 0]), atol=1e-3)
-
-
-def test_probabilities_are_means_over_the_posterior_of_slope_and_offset():
-    values, codes = draw(np.random.default_rng(8), 60)
-    link = fit_link([values], [codes])
-    at = np.array([[-2.0], [0.0], [3.0]])
-    smoothed = np.where(codes == 1, (codes.sum() + 1) / (codes.sum() + 2), 1 / (60 - codes.sum() + 2))
-    slopes, offsets = np.meshgrid(np.linspace(0, 12, 301), np.linspace(-5, 5, 301))
-    logits = slopes[..., np.newaxis] * values[:, 0] + offsets[..., np.newaxis]
-    log_likelihood = (smoothed * logits - np.logaddexp(0, logits)).sum(axis=-1)
-    posterior = np.exp(log_likelihood - log_likelihood.max())
-    expected = [np.average(1 / (1 + np.exp(-(slopes * x + offsets))), weights=posterior) for x in at[:, 0]]
-    np.testing.assert_allclose(link.probabilities(at, 0)[:, 1], expected, atol=0.03)
-    # Less certain than the best slope and offset say, and right on average.
-    assert 1 / (1 + np.exp(-(link.slope * 3 + link.offsets[0][0]))) > link.probabilities(at, 0)[2, 1] + 0.005
-    np.testing.assert_allclose(link.probabilities(values, 0)[:, 1].mean(), smoothed.mean(), atol=1e-6)
-
-
-def test_covariances_are_inverse_hessians():
-    rng = np.random.default_rng(9)
-    values, codes = zip(*[draw(rng, 30, offset=t - 1.0) for t in range(3)], strict=True)
-    rows = _LinkRows(values, codes, [np.ones(30)] * 3)
-    spread = 0.8
-    theta = rows.solve(spread, None)
-    step = 1e-4 * np.eye(5)
-    hessian = np.array([(rows.loss(theta + e, spread)[1] - rows.loss(theta - e, spread)[1]) / 2e-4 for e in step])
-    covariance = np.linalg.inv(hessian)
-    for t in range(3):
-        change = np.zeros((2, 5))
-        change[[0, 1, 1], [0, 1, 2 + t]] = [1.0, 1.0, spread]
-        np.testing.assert_allclose(rows.covariances(spread, theta)[t], change @ covariance @ change.T, atol=1e-5)
 
 
 def test_a_task_of_many_rows_has_its_own_offset_and_one_of_few_rows_nearly_the_pooled_one():
@@ -177,12 +147,20 @@ def test_few_or_no_errors():
     np.testing.assert_array_equal(residuals_of([np.zeros(5), np.zeros(7)]).quantiles(0.9), 0.0)
 
 
-def test_rows_of_one_new_task_count_as_few_where_their_residuals_go_together():
+def test_every_task_that_was_left_out_counts_as_one_row():
     rng = np.random.default_rng(0)
     alike = [np.full(10, size) for size in rng.exponential(size=12)]
-    assert fit_new_tasks(alike).n_effective == pytest.approx(12.0, rel=1e-6)
-    assert fit_new_tasks([rng.normal(size=10) for _ in range(12)]).n_effective > 60
+    found = fit_residuals(alike, alike, alike)
     # The highest of twelve tasks is not enough for 0.95, the quantile of Student's distribution is.
-    found = fit_new_tasks(alike)
-    assert found.quantile(0.95) == pytest.approx(found.scale * 2.20099, rel=1e-4)
-    assert found.quantile(0.9) == pytest.approx(max(part[0] for part in alike))
+    assert found.scales[-1] == pytest.approx(np.sqrt(np.mean(np.square(alike))))
+    assert found.quantiles(0.95)[-1] == pytest.approx(found.scales[-1] * 2.20099, rel=1e-4)
+    assert found.quantiles(0.9)[-1] == pytest.approx(max(part[0] for part in alike))
+    # More rows of one task do not count for more.
+    longer = [np.repeat(part, 5) if t == 0 else part for t, part in enumerate(alike)]
+    assert fit_residuals(alike, alike, longer).quantiles(0.8)[-1] == pytest.approx(found.quantiles(0.8)[-1])
+
+
+def test_without_rows_all_classes_are_equally_probable():
+    link = fit_link([np.full((3, 1), np.nan), np.full((4, 3), np.nan)], [np.zeros(3, int), np.zeros(4, int)])
+    np.testing.assert_allclose(link.probabilities(np.ones((2, 1)), 0), 0.5)
+    np.testing.assert_allclose(link.probabilities(np.arange(3.0)[np.newaxis], 1), 1 / 3)

@@ -35,7 +35,6 @@ from ..grams.build import (
     task_dimensions,
 )
 from ..grams.coupled import CoupledGrams, Grams, on_device
-from ..grams.stack import SharedGrams
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
@@ -212,9 +211,7 @@ class FitPlan(NamedTuple):
         """Return the problem; with a Dask engine, `grams` and `machines` are its blocks."""
         if machines is None:
             machines = self.machines
-            if isinstance(grams, SharedGrams) and not isinstance(self.learner, Ridge):
-                grams.compute_on_demand()  # in main memory: a device takes as long
-            elif self.fit.device is not None:
+            if self.fit.device is not None and isinstance(self.learner, Ridge):
                 grams = on_device(grams, self.fit.device)
         if self.fit.worst_task:
             return WorstTaskProblem(grams, machines, self.learner)

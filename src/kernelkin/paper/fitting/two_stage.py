@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +11,11 @@ from sklearn.utils import check_random_state
 from ...data.forms import Form, TaskData, tiny_tasks
 from ...decompositions import eigh
 from ...engines.threads import Workers
-from ...kernels.families import is_precomputed, resolve_kernels, source_kernels, spread_warnings
+from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.grams import Scaling, mirror
-from ...kernels.kernel import FittedKernel
 from ...memory import FIXED, TASK_OBJECTS, Need
-from ..couplings import Coupling, read_couplings, width
 from ..functions import task_functions
-from ..grams.build import KernelBank, charges_of, effective_dimensions, fit_need, plan_grams
+from ..grams.build import KernelBank, fit_need, plan_grams
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
@@ -29,11 +26,9 @@ from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from ..uncertainty import Uncertainty
-from .fit import Fit, Fitted, RunOptions, check_common_part
+from .fit import Fit, Fitted, RunOptions
 from .targets import Classification, Targets, task_classes
 
-# Maximum number of rows per task, and of tasks, from which the charges of kernels are computed.
-MAX_CHARGED_ROWS, MAX_CHARGED_TASKS = 300, 40
 # Number of landmarks of Nystroem features, relative size of negligible eigenvalues, and iterations of linear machines.
 N_LANDMARKS, _NEGLIGIBLE, _MAX_ITER = 500, 1e-12, 10_000
 
@@ -47,18 +42,15 @@ _SMALLER_TASKS = (
 class TwoStageFit:
     """Specification of kernel weights learned online, and of one machine for each task at these weights.
 
-    Parameters are those of the estimators, those of `Online`, and those of `Fit`. The first stage does not depend on
-    the couplings; with `parsimony` it sees charged kernels, and its weights are those of the kernels as they are. Tasks
-    of more than `max_exact` rows use Nystroem features and one of scikit-learn's linear machines; `tol` is the relative
-    duality gap of exact machines, and the tolerance of the linear ones. A stream keeps `reservoir` rows of each task.
+    Parameters are those of the estimators, those of `Online`, and those of `Fit`. Tasks of more than `max_exact` rows
+    use Nystroem features and one of scikit-learn's linear machines; `tol` is the relative duality gap of exact
+    machines, and the tolerance of the linear ones. A stream keeps `reservoir` rows of each task. Where `weights` (T, K)
+    are given, with fitted `kernels` and the `seed` of landmarks, only the machines are fitted.
     """
 
     targets: Targets
     kernels: Any = None
     C: float = 1.0
-    couplings: Any = None
-    unknown_tasks: str = "error"
-    parsimony: float = 0.0
     mu: float = 1.0
     shrinkage: float = 0.1
     min_rank: float = 1.0
@@ -72,23 +64,31 @@ class TwoStageFit:
     normalize: str | None = "trace"
     tol: float = 1e-3
     random_state: Any = None
+    weights: np.ndarray | None = None
+    seed: int = 0
 
     def plan(self, data: TaskData) -> TwoStagePlan:
         """Apply to data."""
-        if self.min_rank > data.n_tasks:
-            raise ValueError(f"min_rank={self.min_rank:g} is larger than the number of tasks, {data.n_tasks}")
-        if self.unknown_tasks == "common":
-            check_common_part(read_couplings(self.couplings, data))
-        machines = self.targets.machines(data, self.C)
-        kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
+        kernels = None if is_precomputed(self.kernels) else self.kernels
+        faults = tiny_tasks(data, classification=self.classification)
+        if len(faults) == data.n_tasks:
+            raise ValueError(next(iter(faults.values())))
+        if self.weights is None:
+            if self.min_rank > data.n_tasks:
+                raise ValueError(f"min_rank={self.min_rank:g} is larger than the number of tasks, {data.n_tasks}")
+            kernels = None if is_precomputed(self.kernels) else source_kernels(self.kernels, data)
+        elif len(self.weights) != data.n_tasks:
+            raise ValueError(f"there are weights for {len(self.weights)} tasks, but {data.n_tasks} tasks")
         values = RowKernels.of(data.X, kernels, self.normalize)
-        values.check_present(np.flatnonzero(data.sample_weight > 0))
-        return TwoStagePlan(self, data, values, machines)
+        if self.weights is None:
+            values.check_present(np.flatnonzero(data.sample_weight > 0))
+        usable = np.array([t for t in range(data.n_tasks) if t not in faults])
+        machines = self.targets.machines(data.select(usable) if faults else data, self.C)
+        return TwoStagePlan(self, data, values, dict(zip(usable.tolist(), machines, strict=True)), faults)
 
     @property
-    def online(self) -> Online:
-        """The solver of the first stage."""
-        return Online(self.mu, self.update, self.shrinkage, self.min_rank, self.refresh)
+    def classification(self) -> bool:
+        return isinstance(self.targets, Classification)
 
     @property
     def stream_fault(self) -> str:
@@ -97,73 +97,68 @@ class TwoStageFit:
             return "partial_fit does not support precomputed kernels: every new row would need values with all others"
         if self.normalize == "center":
             return "partial_fit does not support normalize='center', which needs all rows of a task at once"
-        if self.parsimony:
-            return "partial_fit does not support parsimony, which needs Gram matrices before the first pair"
         return ""
 
-    def stream(self, seed: int, verbose: int = 0) -> Stream:
-        """Return an empty stream."""
-        classes = isinstance(self.targets, Classification)
-        storage = {"normalize": self.normalize, "capacity": self.reservoir, "classes": classes}
-        run = {"center": self.center_pairs, "verbose": verbose}
-        return Stream(resolve_kernels(self.kernels), self.online, run=run, storage=storage, seed=seed)
+    def first_stage(self, n_kernels: int, n_tasks: int = 0, **options: Any) -> OnlineRun:
+        """Return the online run of the first stage, before its first pair."""
+        solver = Online(self.mu, self.update, self.shrinkage, self.min_rank, self.refresh)
+        return OnlineRun(solver, n_kernels, n_tasks, center=self.center_pairs, **options)
 
-    def seed(self) -> int:
+    def draw_seed(self) -> int:
         """Draw the seed of pairs, reservoirs and landmarks."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def learned(
-        self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun, charges: np.ndarray | float = 1.0
-    ) -> dict[str, Any]:
-        """Return the kernel weights and relationship of an online run, with charges (K,), as fitted attributes."""
+    def learned(self, labels: np.ndarray, form: Form, values: RowKernels, run: OnlineRun) -> dict[str, Any]:
+        """Return the kernel weights and relationship of an online run as fitted attributes."""
         weights = run.state.weights(self.average)
         B = np.zeros((len(weights), len(labels)))
         B[:, : weights.shape[1]] = np.maximum(weights, 0.0)
-        charged = (B.T / charges).T
         # Pairs determine only the ratios of weights. They are scaled to sum one, so that C means the same as for a
         # single kernel. A task without weights uses the average kernel.
-        charged = np.where(charged.any(axis=0), charged, 1.0)
+        positive = np.where(B.any(axis=0), B, 1.0)
         return {
             "tasks_": labels,
             "data_form_": form,
             "kernels_": values.names if values.kernels is None else values.kernels,
             "kernel_names_": np.array(values.names),
-            "kernel_weights_": (charged / charged.sum(axis=0)).T,
-            "relation_": self.online.relation(B),
+            "kernel_weights_": (positive / positive.sum(axis=0)).T,
+            "relation_": run.solver.relation(B),
             "effective_rank_": effective_rank(B),
             "history_": run.history,
             "n_iter_": run.state.rounds,
         }
 
-    def of_stream(self, stream: Stream, form: Form) -> Fitted:
-        """Return the fitted attributes of a stream, without machines, which are fitted when needed."""
-        begun = stream.begun()
-        reservoirs, run = begun.reservoirs, begun.run
-        assert reservoirs is not None and reservoirs.X is not None and run is not None
-        values = RowKernels.of(reservoirs.X, list(reservoirs.kernels), self.normalize)
-        attributes = self.learned(begun.tasks.labels, form, values, run)
-        attributes |= {"n_skipped_": reservoirs.n_skipped, "stream_": stream}
-        if begun.classes is not None:
-            attributes["classes_"] = np.sort(begun.classes.labels)
-        return Fitted(attributes)
+    def continue_stream(self, stream: Stream | None, piece: TaskData, verbose: int = 0) -> Fitted:
+        """Learn from the next rows, or the first ones (None); machines are fitted when needed."""
+        if stream is None:
+            kernels = source_kernels(self.kernels, piece)
+            run = self.first_stage(len(kernels), verbose=verbose)
+            stream = Stream(run, kernels, piece, self.reservoir, self.draw_seed())
+        stream.learn(piece, self.normalize, classes=self.classification)
+        values = RowKernels.of(stream.X, stream.kernels, self.normalize)
+        learned = self.learned(np.array(stream.labels), piece.form, values, stream.run)
+        return Fitted(learned | {"n_skipped_": stream.n_skipped, "stream_": stream})
 
-    def machines_of_stream(self, stream: Stream, weights: np.ndarray) -> SecondStage:
-        """Plan the machines of a stream's tasks on the rows in the reservoirs, at kernel weights (T, K)."""
-        begun = stream.begun()
-        assert begun.reservoirs is not None
-        return SecondStage(self, begun.reservoirs.kernels, weights, stream.seed).plan(begun.data())
+    def machines_of_stream(self, stream: Stream, weights: np.ndarray) -> TwoStagePlan:
+        """Plan the machines of a stream's tasks on the rows that it keeps, at kernel weights (T, K)."""
+        return replace(self, kernels=stream.kernels, weights=weights, seed=stream.seed).plan(stream.data())
 
 
 class TwoStagePlan(NamedTuple):
-    """A specification applied to data; `values` are the kernels, to be evaluated between any rows."""
+    """A specification applied to data.
+
+    `values` are the kernels, to be evaluated between any rows; `machines` those of each task that can be fitted, and
+    `faults` the reasons of the others.
+    """
 
     fit: TwoStageFit
     data: TaskData
     values: RowKernels
-    machines: Sequence[Machine]
+    machines: dict[int, Machine]
+    faults: dict[int, str]
 
     def memory(self, n_jobs: int = 1) -> Need:
-        """Bound the memory of pairs, of the rows kept for a stream, and of the second stage."""
+        """Bound the memory of pairs, of the rows kept for a stream, and of the machines."""
         fit, data = self.fit, self.data
         plan = plan_grams(data, self.values.kernels, fit.normalize)
         K, T, rows = plan.n_kernels, len(plan.machines), sum(plan.machines)
@@ -171,86 +166,14 @@ class TwoStagePlan(NamedTuple):
         drawn = min(fit.n_rounds, length) * (4 * plan.row_bytes + 8 * (5 * K + 12))
         held = 64 * rows + 160 * K * T
         if not fit.stream_fault:
-            kept, read = sum(min(n, fit.reservoir) for n in plan.machines), min(rows, length)
-            held += 8 * T * min(max(plan.machines), fit.reservoir) + kept * (32 + 2 * plan.row_bytes)
-            held += read * (3 * plan.row_bytes + 8 * (4 * K + 12))
-        machines = SecondStage(fit, self.values.kernels).plan(data).memory(n_jobs)
+            kept = sum(min(n, fit.reservoir) for n in plan.machines)
+            held += 96 * rows + kept * (32 + 2 * plan.row_bytes)
+        machines = self._machines_memory(plan, n_jobs)
         return Need(held + max(machines.peak, FIXED + max(drawn, plan.fitting_bytes)), machines.advice)
 
-    def run(self, options: RunOptions) -> Fitted:
-        """Learn the kernel weights, fit the machines, and store the state for `partial_fit`."""
-        fit, data, values = self.fit, self.data, self.values
-        if options.engine.splits:
-            raise ValueError(
-                "engine: the first stage of this model processes pairs of rows in sequence; use engine='threads'"
-            )
-        seed, classification = fit.seed(), isinstance(fit.targets, Classification)
-        rng = np.random.default_rng(seed)
-        how: dict[str, Any] = {"n_rounds": fit.n_rounds, "center": fit.center_pairs, "verbose": options.verbose}
-        with Workers(1):
-            charges, run = self._charges(), OnlineRun(fit.online, values.n_kernels, data.n_tasks, **how)
-            source = PairSource(data, values, self.machines, fit.normalize, classes=classification)
-            for rounds in source.draw(rng, fit.n_rounds):
-                run.step(rounds._replace(values=rounds.values / charges) if fit.parsimony else rounds)
-        learned = fit.learned(data.labels, data.form, values, run, charges) | {"n_skipped_": 0, "stream_": None}
-        machines = SecondStage(fit, values.kernels, learned["kernel_weights_"], seed).plan(data).run(options)
-        if not fit.stream_fault and values.kernels is not None:
-            learned["stream_"] = fit.stream(seed, options.verbose).after(run, data, values.kernels, rng)
-        learned["uncertainty_"] = Uncertainty(fit, data, options, classification=classification)
-        warnings = (*machines.warnings, *spread_warnings(values.kernels, data))
-        return Fitted(machines.attributes | learned, warnings)
-
-    def _charges(self) -> np.ndarray:
-        """Return the charges (K,) of kernels, from a sample of rows and tasks."""
-        fit, data, values = self.fit, self.data, self.values
-        if not fit.parsimony:
-            return np.ones(values.n_kernels)
-        n_tasks = 1 if data.form == "wide" else min(data.n_tasks, MAX_CHARGED_TASKS)
-        most = max(min(MAX_CHARGED_ROWS, int(np.sqrt(BLOCK_BYTES / (8 * values.n_kernels)))), 1)
-
-        def scaled(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            rows = rows[:: -(-len(rows) // most)]
-            weight = data.sample_weight[rows]
-            grams = values.cross(rows, rows, np.arange(values.n_kernels))
-            scaling = values.scaling(rows, weight, fit.normalize)
-            return scaling.apply(grams, values.diagonals(rows), overwrite=True), weight
-
-        tasks = np.linspace(0, data.n_tasks - 1, n_tasks).astype(int)
-        return charges_of(effective_dimensions(scaled(data.rows[t]) for t in tasks), fit.parsimony)
-
-
-class SecondStage(NamedTuple):
-    """One kernel machine for each task at kernel weights (T, K); None where only memory is asked for.
-
-    Coupled tasks, and tasks that share precomputed Grams, are fitted together by a `Fit` with `FixedWeights`. The
-    kernel weights of a coupling are the mean of those of its tasks, and it is as strong as the own parts; together they
-    have a mean diagonal of one. The seed places the landmarks of Nystroem features. `data` and `values`, the kernels
-    between their rows, are those of a plan.
-    """
-
-    fit: TwoStageFit
-    kernels: Sequence[FittedKernel] | None
-    weights: Any = None
-    seed: int = 0
-    data: Any = None
-    values: Any = None
-
-    @property
-    def unknown_tasks(self) -> str:
-        return self.fit.unknown_tasks
-
-    def plan(self, data: TaskData) -> SecondStage:
-        """Apply to data."""
-        if self.weights is not None and len(self.weights) != data.n_tasks:
-            raise ValueError(f"there are weights for {len(self.weights)} tasks, but {data.n_tasks} tasks")
-        kernels = None if self.kernels is None else list(self.kernels)
-        return self._replace(data=data, values=RowKernels.of(data.X, kernels, self.fit.normalize))
-
-    def memory(self, n_jobs: int = 1) -> Need:
-        fit, data, values = self.fit, self.data, self.values
-        linked = width(read_couplings(fit.couplings, data))
-        plan = plan_grams(data, values.kernels, fit.normalize, linked)
-        if linked or self._shares_grams:
+    def _machines_memory(self, plan: Any, n_jobs: int) -> Need:
+        fit = self.fit
+        if self._shares_grams:
             return fit_need(plan, fit.targets.learner().name, n_jobs)
         each = []
         for n in plan.machines:
@@ -263,43 +186,54 @@ class SecondStage(NamedTuple):
         return Need(FIXED + held + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
 
     def run(self, options: RunOptions) -> Fitted:
-        """Fit the machines."""
-        fit, data = self.fit, self.data
-        classification = isinstance(fit.targets, Classification)
-        faults = tiny_tasks(data, classification=classification)
-        couplings = read_couplings(fit.couplings, data)
-        if couplings or (self._shares_grams and not faults):
-            fitted = self._run_together(couplings, options)
-        elif len(faults) == data.n_tasks:
-            raise ValueError(next(iter(faults.values())))
-        else:
-            fitted = self._run_each(faults, options)
-        fitted.attributes["uncertainty_"] = Uncertainty(
-            self._replace(data=None, values=None), data, options, classification=classification
-        )
-        return fitted
+        """Learn the kernel weights, fit the machines, and store the state for `partial_fit`."""
+        fit, data, values = self.fit, self.data, self.values
+        uncertainty = {"uncertainty_": Uncertainty(fit, data, options, classification=fit.classification)}
+        if fit.weights is not None:
+            fitted = self.fit_machines(fit.weights, fit.seed, options)
+            return fitted._replace(attributes=fitted.attributes | uncertainty)
+        if options.engine.splits:
+            raise ValueError(
+                "engine: the first stage of this model processes pairs of rows in sequence; use engine='threads'"
+            )
+        seed, machines = fit.draw_seed(), self.machines
+        costs = [machines[t].C[:, 0] if t in machines else np.ones(len(rows)) for t, rows in enumerate(data.rows)]
+        with Workers(1):
+            run = fit.first_stage(values.n_kernels, data.n_tasks, n_rounds=fit.n_rounds, verbose=options.verbose)
+            source = PairSource(data, values, costs, fit.normalize, classes=fit.classification)
+            for rounds in source.draw(np.random.default_rng(seed), fit.n_rounds):
+                run.step(rounds)
+        learned = fit.learned(data.labels, data.form, values, run) | {"n_skipped_": 0, "stream_": None}
+        if not fit.stream_fault and values.kernels is not None:
+            run.n_rounds = None
+            learned["stream_"] = stream = Stream(run, values.kernels, data, fit.reservoir, seed)
+            stream.add(data)
+            stream.shrink()
+        fitted = self.fit_machines(learned["kernel_weights_"], seed, options)
+        warnings = (*fitted.warnings, *spread_warnings(values.kernels, data))
+        return Fitted(fitted.attributes | learned | uncertainty, warnings)
 
     @property
     def _shares_grams(self) -> bool:
         """Whether all tasks share one set of precomputed Grams."""
         exact = max(map(len, self.data.rows)) <= self.fit.max_exact
-        return self.values.kernels is None and self.data.form == "wide" and exact
+        return self.values.kernels is None and self.data.form == "wide" and exact and not self.faults
 
-    def _run_together(self, couplings: Sequence[Coupling], options: RunOptions) -> Fitted:
-        fit = self.fit
-        B, kernels = mean_weights(self.weights, couplings), "precomputed" if self.values.kernels is None else None
-        names = ("targets", "C", "couplings", "unknown_tasks", "normalize", "tol")
-        same = {name: getattr(fit, name) for name in names}
-        exact = Fit(penalty=lambda shape: FixedWeights(B), kernels=kernels, **same)
-        fitted = exact.plan(self.data, self.values.kernels).run(options._replace(verbose=0, callback=None))
-        more = {"nystroem_tasks_": self.data.labels[:0], "unfitted_tasks_": {}}
-        return Fitted(fitted.attributes | more, fitted.warnings)
+    def fit_machines(self, weights: np.ndarray, seed: int, options: RunOptions) -> Fitted:
+        """Fit the machines at kernel weights (T, K): one task at a time, unless they share precomputed Grams.
 
-    def _run_each(self, faults: dict[int, str], options: RunOptions) -> Fitted:
-        """Fit one task at a time; tasks that cannot be fitted have the function zero."""
-        fit, data, values, weights = self.fit, self.data, self.values, self.weights
-        usable = np.array([t for t in range(data.n_tasks) if t not in faults])
-        machines = dict(zip(usable.tolist(), fit.targets.machines(data.select(usable), fit.C), strict=True))
+        Tasks that cannot be fitted have the function zero. The seed places the landmarks of Nystroem features.
+        """
+        fit, data, values, machines = self.fit, self.data, self.values, self.machines
+        more = {
+            "nystroem_tasks_": data.labels[[len(rows) > fit.max_exact for rows in data.rows]],
+            "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in self.faults.items()},
+        }
+        if self._shares_grams:
+            same = {name: getattr(fit, name) for name in ("targets", "C", "normalize", "tol")}
+            exact = Fit(penalty=lambda shape: FixedWeights(weights.T), kernels="precomputed", **same)
+            fitted = exact.plan(data).run(options._replace(verbose=0, callback=None))
+            return fitted._replace(attributes=fitted.attributes | more)
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, fit.normalize) if data.form == "wide" else None
 
@@ -310,41 +244,37 @@ class SecondStage(NamedTuple):
                 return zero, np.zeros((len(rows), 1)), np.zeros(1), 0.0, 0.0
             values.check(rows)
             if shared is not None:
-                return shared, *self._solve(shared, every, rows, weights[t], machines[t])
+                return shared, *self._solve(shared, every, rows, weights[t], machines[t], seed)
             scaling = values.scaling(rows, data.sample_weight[rows], fit.normalize)
-            return scaling, *self._solve(scaling, rows, np.arange(len(rows)), weights[t], machines[t])
+            return scaling, *self._solve(scaling, rows, np.arange(len(rows)), weights[t], machines[t], seed)
 
         with Workers(options.n_jobs) as workers:
             solved = workers.map(one, range(data.n_tasks))
         scalings, a, intercepts, objectives, gaps = map(list, zip(*solved, strict=True))
         bank = KernelBank(values.names, values.kernels, tuple(scalings[:1] if data.form == "wide" else scalings))
-        attributes = {
+        attributes = more | {
             "objective_": float(sum(objectives)),
             "duality_gap_": float(sum(gaps)),
             "dual_coef_": a,
             "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else intercepts,
             "functions_": task_functions(data, bank, weights.T, a, intercepts),
-            "couplings_": (),
-            "coupling_weights_": np.zeros((0, values.n_kernels)),
-            "nystroem_tasks_": data.labels[[len(rows) > fit.max_exact for rows in data.rows]],
-            "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in faults.items()},
         }
-        if isinstance(fit.targets, Classification):
+        if fit.classification:
             # Tasks without a machine get all classes.
             of_task = task_classes(data)
             classes = np.unique(np.concatenate(of_task))
             attributes["classes_"] = classes
-            attributes["task_classes_"] = [classes if t in faults else own for t, own in enumerate(of_task)]
+            attributes["task_classes_"] = [classes if t in self.faults else own for t, own in enumerate(of_task)]
         return Fitted(attributes)
 
     def _solve(
-        self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine
+        self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine, seed: int
     ) -> tuple[np.ndarray, np.ndarray, float, float]:
         """Solve one machine at kernel weights b (K,) on the rows base[at]; `scaling` was fitted on the rows `base`.
 
         Returns coefficients (n, m), intercepts (m,), objective and gap; the last two are NaN with Nystroem features.
         """
-        fit, seed, learner = self.fit, self.seed, self.fit.targets.learner()
+        fit, learner = self.fit, self.fit.targets.learner()
         if len(at) > fit.max_exact:
             rng = np.random.default_rng(seed)
             landmarks = np.sort(rng.choice(len(at), min(N_LANDMARKS, fit.max_exact), replace=False))
@@ -359,14 +289,6 @@ class SecondStage(NamedTuple):
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
         return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
-
-
-def mean_weights(weights: np.ndarray, couplings: Sequence[Coupling]) -> np.ndarray:
-    """Return the weights (K, J) of tasks and couplings, from those (T, K) of the tasks."""
-    own = weights.T
-    touched = [np.square(coupling.factor).sum(axis=1) for coupling in couplings]
-    shared = [own @ weight / weight.sum() for weight in touched]
-    return np.column_stack([own, *shared]) / (1 + len(couplings))
 
 
 def fit_nystroem(

@@ -27,8 +27,8 @@ from ...kernels.kernel import MAX_ROWS as MOST_DISTANCES
 from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate
 from ...memory import FIXED, TASK_OBJECTS, Need
 from ..couplings import Coupling
-from .coupled import CoupledGrams, PointStack, is_worthwhile
-from .lowrank import LowRankKernels, low_rank_kernels
+from .coupled import CoupledGrams, is_worthwhile
+from .lowrank import LinkKernels, low_rank_kernels
 from .operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
 from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, take_block
 
@@ -68,7 +68,7 @@ class GramPlan(NamedTuple):
     row_bytes: int = 0
     fitting_bytes: int = 0
     couplings_width: int = 0
-    low_rank: LowRankKernels | None = None
+    low_rank: LinkKernels | None = None
     wide: bool = False
     dense: bool = False
 
@@ -178,7 +178,7 @@ class RawGrams(NamedTuple):
     kernels: tuple[FittedKernel, ...] | None
     names: tuple[str, ...]
     own: tuple[np.ndarray, ...]
-    linked: np.ndarray | LowRankKernels | None
+    linked: np.ndarray | LinkKernels | None
     clipped: bool
     present: np.ndarray
 
@@ -191,7 +191,7 @@ class RawGrams(NamedTuple):
         linked = self.linked
         if linked is not None:
             rows = positions_in_order(data, kept)
-            linked = linked.take(rows) if isinstance(linked, LowRankKernels) else take_block(linked, rows, rows)
+            linked = linked.take(rows) if isinstance(linked, LinkKernels) else take_block(linked, rows, rows)
         return self._replace(own=own, linked=linked)
 
 
@@ -307,7 +307,7 @@ def scale_grams(
     if data.form == "wide":
         shared = GramStack(stacks[0])
         grams: Any = SharedGrams(shared, data.rows)
-        link: Any = PointStack(shared, data.rows)
+        link: Any = LinkKernels.at_points(shared, np.concatenate(data.rows))
         link_scaling = scalings[0]
     else:
         grams = TaskGrams([GramStack(scaled) for scaled in stacks])
@@ -330,14 +330,14 @@ def _scale_linked(
 ) -> tuple[Any, Scaling]:
     """Return the scaled kernels over the rows of all tasks, for the shared parts, and their scaling."""
     weight = data.sample_weight[np.concatenate(data.rows)]
-    if isinstance(raw.linked, LowRankKernels):
+    if isinstance(raw.linked, LinkKernels):
         scaling, kernels = raw.linked.scaled(normalize, weight, charges)
         return kernels, scaling
     assert raw.linked is not None
     scaling, scaled = fit_scaling(normalize, raw.linked, weight, raw.names, overwrite)
     if (charges != 1.0).any():
         scaling = _charge(scaling, scaled, charges)
-    return PointStack(GramStack(scaled), [np.arange(len(weight))]), scaling
+    return LinkKernels.at_points(GramStack(scaled), np.arange(len(weight))), scaling
 
 
 def _mark(rows: Sequence[np.ndarray], n_rows: int) -> np.ndarray:

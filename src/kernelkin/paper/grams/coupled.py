@@ -10,19 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
-from ...decompositions import Cholesky, eigh
+from ...decompositions import Cholesky
 from ...engines.threads import Each, serially
 from ..couplings import Coupling, connected_tasks
-from .lowrank import LowRankKernels
+from .lowrank import LinkKernels
 from .operator import arrays_on
-from .stack import GramStack, SharedGrams, TaskGrams
+from .stack import SharedGrams, TaskGrams
 
 # A factor is used while its columns are fewer than this share of a machine's rows.
 _WORTHWHILE = 0.5
-# Rows of matrices whose squares are added up by one product.
-_ROWS = 1024
 
 
 def is_worthwhile(width: int, n_rows: int) -> bool:
@@ -30,51 +27,10 @@ def is_worthwhile(width: int, n_rows: int) -> bool:
     return width <= _WORTHWHILE * n_rows
 
 
-class PointStack:
-    """A Gram stack over points; each row of each task is one of the points (shared rows of wide data, or all rows).
-
-    N rows in all, task by task. It has the same methods as `LowRankKernels`.
-    """
-
-    def __init__(self, stack: GramStack, rows: Sequence[np.ndarray]) -> None:
-        self.stack, self.rank = stack, stack.n_rows
-        self.place = np.concatenate(rows)
-
-    def quadratic_forms(self, V: np.ndarray, each: Each = serially) -> np.ndarray:
-        """V (N, r) -> (K, r): half of v' G_k v."""
-        return self.stack.quadratic_forms(self._at_points(V), each)
-
-    def image(self, b: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """b (K,), V (N, r) -> G(b) V (N, r)."""
-        return (self.stack.combine(b[:, np.newaxis])[0] @ self._at_points(V))[self.place]
-
-    def _at_points(self, V: np.ndarray) -> np.ndarray:
-        """Sum V (N, r) over the rows of the same point."""
-        at_points = np.zeros((self.stack.n_rows, V.shape[1]))
-        np.add.at(at_points, self.place, V)
-        return at_points
-
-    def root(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
-        """b (K,) -> U (N, R) with U U' = G(b)."""
-        values, vectors = eigh(self.stack.combine(b[:, np.newaxis], each)[0])
-        return (vectors * np.sqrt(np.maximum(values, 0.0)))[self.place]
-
-    def combine(self, b: np.ndarray, each: Each = serially) -> np.ndarray:
-        """b (K,) -> G(b) (N, N)."""
-        gram = self.stack.combine(b[:, np.newaxis], each)[0]
-        if np.array_equal(self.place, np.arange(len(gram))):
-            return gram
-        return gram[np.ix_(self.place, self.place)]
-
-
-# The kernels over the rows of all tasks, as far as couplings need them.
-LinkStack = PointStack | LowRankKernels
-
-
 class CoupledGrams:
     """Own stacks of the tasks with couplings across them. Components: the tasks, then the couplings."""
 
-    def __init__(self, own: Any, link: LinkStack, couplings: Sequence[Coupling], sizes: Sequence[int]) -> None:
+    def __init__(self, own: Any, link: LinkKernels, couplings: Sequence[Coupling], sizes: Sequence[int]) -> None:
         self.own, self.link = own, link
         self.factors = [coupling.factor for coupling in couplings]
         self.n_tasks, self.n_kernels = own.n_components, own.n_kernels
@@ -91,10 +47,15 @@ class CoupledGrams:
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray | BlockLowRank]:
         own_B, n_rows = B[:, : self.n_tasks], len(self._task_of_row)
         own = [gram for batch in self.own.batches() for gram in self.own.combine(own_B, batch, each)]
-        columns = B[:, self.n_tasks :].T
+        columns, every = B[:, self.n_tasks :].T, np.arange(n_rows)
+        members = [np.concatenate([every[self.rows[t]] for t in self.tasks[m]]) for m in machines]
         if is_worthwhile(self.link.rank * sum(factor.shape[1] for factor in self.factors), n_rows):
             roots = [self.link.root(b, each) for b in columns]
-            return [self._structured(own, roots, self.tasks[m]) for m in machines]
+            U = np.hstack([self._spread(factor, root) for factor, root in zip(self.factors, roots, strict=True)])
+            # Columns of U that tasks of other machines have alone are left out.
+            parts = [part[:, part.any(axis=0)] for part in (U[rows] for rows in members)]
+            owners = [[own[t] for t in self.tasks[m]] for m in machines]
+            return [BlockLowRank(blocks, part) for blocks, part in zip(owners, parts, strict=True)]
         shared = np.zeros((n_rows, n_rows))
         for factor, b in zip(self.factors, columns, strict=True):
             spread = factor[self._task_of_row]
@@ -104,27 +65,7 @@ class CoupledGrams:
             shared += float(spread[0, 0]) ** 2 * gram if constant else gram * (spread @ spread.T)
         for rows, block in zip(self.rows, own, strict=True):
             shared[rows, rows] += block
-        if self.n_machines == 1:
-            return [shared]
-        every = np.arange(n_rows)
-        members = [np.concatenate([every[self.rows[t]] for t in self.tasks[m]]) for m in machines]
-        return [shared[np.ix_(rows, rows)] for rows in members]
-
-    def _structured(self, own: Sequence[np.ndarray], roots: Sequence[np.ndarray], tasks: np.ndarray) -> BlockLowRank:
-        """Return the Gram of a machine as blocks plus a factor: roots of G(b_j), weighted by the rows of L_j."""
-        reach, columns, rank = [], [], sum(U.shape[1] * L.shape[1] for U, L in zip(roots, self.factors, strict=True))
-        for t in tasks:
-            parts, places, start = [], [], 0
-            for U, factor in zip(roots, self.factors, strict=True):
-                for weight in factor[t].tolist():
-                    if weight != 0:
-                        parts.append(U[self.rows[t]] if weight == 1.0 else weight * U[self.rows[t]])
-                        places.append(np.arange(start, start + U.shape[1]))
-                    start += U.shape[1]
-            reach.append(parts[0] if len(parts) == 1 else np.hstack([np.zeros((len(own[t]), 0)), *parts]))
-            columns.append(np.concatenate([np.empty(0, dtype=np.intp), *places]))
-        everywhere = all(len(place) == rank for place in columns)
-        return BlockLowRank([own[t] for t in tasks], reach, None if everywhere else columns, rank)
+        return [shared] if self.n_machines == 1 else [shared[np.ix_(rows, rows)] for rows in members]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         by_task = self.split(a, machines)
@@ -187,63 +128,32 @@ def on_device(grams: Any, device: str) -> Any:
 
 
 class BlockLowRank:
-    """G = blockdiag(blocks) + U U', with U (n, rank) given block by block.
+    """G = blockdiag(blocks) + U U', with U (n, rank)."""
 
-    `reach` are the rows of U of each block, (n_t, R_t): its columns `columns[t]` (R_t,), the only ones not zero there;
-    `columns` is None where each block has all of them.
-    """
-
-    def __init__(
-        self,
-        blocks: Sequence[np.ndarray],
-        reach: Sequence[np.ndarray],
-        columns: Sequence[np.ndarray] | None = None,
-        rank: int | None = None,
-    ) -> None:
-        self.blocks, self.reach, self.columns = blocks, reach, columns
-        self.rank = reach[0].shape[1] if rank is None else rank
-        self.ends = np.cumsum([len(block) for block in self.blocks])
+    def __init__(self, blocks: Sequence[np.ndarray], U: np.ndarray) -> None:
+        self.blocks, self.U = blocks, U
+        self.shape = len(U), len(U)
+        self.ends = np.cumsum([len(block) for block in blocks])
         self.rows = [slice(end - len(block), end) for block, end in zip(blocks, self.ends.tolist(), strict=True)]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self), len(self)
-
-    def __len__(self) -> int:
-        return int(self.ends[-1])
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         """Return the dense matrix, for machines that need its entries."""
-        U = np.zeros((len(self), self.rank))
-        for t, rows in enumerate(self.rows):
-            U[rows, self.at(t)] = self.reach[t]
-        dense = U @ U.T
+        dense = self.U @ self.U.T
         for rows, block in zip(self.rows, self.blocks, strict=True):
             dense[rows, rows] += block
         return dense if dtype is None else dense.astype(dtype)
 
     def __matmul__(self, a: np.ndarray) -> np.ndarray:
-        middle, out = np.zeros((self.rank, a.shape[1])), np.empty(a.shape)
-        for t, rows in enumerate(self.rows):
-            middle[self.at(t)] += self.reach[t].T @ a[rows]
-        for t, rows in enumerate(self.rows):
-            out[rows] = self.blocks[t] @ a[rows] + self.reach[t] @ middle[self.at(t)]
+        out = self.U @ (self.U.T @ a)
+        for rows, block in zip(self.rows, self.blocks, strict=True):
+            out[rows] += block @ a[rows]
         return out
-
-    def at(self, t: int) -> slice | np.ndarray:
-        """Return the columns of U that a block uses."""
-        return slice(None) if self.columns is None else self.columns[t]
 
     def take(self, rows: np.ndarray) -> BlockLowRank:
         """Return the matrix of some rows (m,), in ascending order, without empty blocks."""
         parts = np.split(rows, np.searchsorted(rows, self.ends[:-1]))
         kept = [(t, part - self.rows[t].start) for t, part in enumerate(parts) if len(part)]
-        return BlockLowRank(
-            [self.blocks[t][np.ix_(part, part)] for t, part in kept],
-            [self.reach[t][part] for t, part in kept],
-            None if self.columns is None else [self.columns[t] for t, _ in kept],
-            self.rank,
-        )
+        return BlockLowRank([self.blocks[t][np.ix_(part, part)] for t, part in kept], self.U[rows])
 
     def solver(self, root: np.ndarray, borders: Sequence[np.ndarray] | None = None) -> BlockSystem:
         """root (n, 1) = sqrt(C) -> the factors of `I + P root G root' P`; see `BlockSystem`.
@@ -264,33 +174,19 @@ class BlockSystem:
     """
 
     def __init__(self, gram: BlockLowRank, root: np.ndarray, borders: Sequence[np.ndarray] | None) -> None:
-        self.gram, self.borders = gram, borders
-        self._factors: list[Cholesky] = []
-        self._halves: list[np.ndarray] = []
+        self.rows, self.borders, self._factors = gram.rows, borders, []
         for t, (rows, block) in enumerate(zip(gram.rows, gram.blocks, strict=True)):
             scaled = root[rows] * block * root[rows].T
             self._factors.append(Cholesky(self._project(t, self._project(t, scaled).T)))
-            self._halves.append(self._half(t, root[rows] * gram.reach[t]))
-        self._core = Cholesky(self._squares())
+        self._W = self._half(root * gram.U)
+        self._core = Cholesky(self._W.T @ self._W)
 
-    def _squares(self) -> np.ndarray:
-        """The upper triangle of the sum of W_t'W_t (R, R)."""
-        total = np.zeros((self.gram.rank, self.gram.rank))
-        if self.gram.columns is not None:
-            for columns, W in zip(self.gram.columns, self._halves, strict=True):
-                total[np.ix_(columns, columns)] += W.T @ W
-            return total
-        # Blocks of few rows are put together, and squared in place and in one triangle: with few rows, passes over the
-        # matrix take as long as the product.
-        runs = np.cumsum([len(W) for W in self._halves]) // _ROWS
-        for run in np.split(np.arange(len(runs)), np.flatnonzero(np.diff(runs)) + 1) if self.gram.rank else ():
-            stacked = np.vstack([self._halves[t] for t in run])
-            total = dsyrk(1.0, stacked.T, beta=1.0, c=total.T, lower=1, overwrite_c=1).T
-        return total
-
-    def _half(self, t: int, V: np.ndarray) -> np.ndarray:
-        """V (n_t, m) -> inv(L_t) P V."""
-        return self._factors[t].half(self._project(t, V))
+    def _half(self, V: np.ndarray) -> np.ndarray:
+        """V (n, m) -> inv(L) P V."""
+        out = np.empty(V.shape)
+        for t, rows in enumerate(self.rows):
+            out[rows] = self._factors[t].half(self._project(t, V[rows]))
+        return out
 
     def _project(self, t: int, V: np.ndarray) -> np.ndarray:
         """V (n_t, m) without its parts along the borders of a block."""
@@ -300,15 +196,11 @@ class BlockSystem:
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """r (n, m) -> x (n, m), orthogonal to the borders."""
-        through, halves = np.zeros((self.gram.rank, r.shape[1])), []
-        for t, rows in enumerate(self.gram.rows):
-            halves.append(self._half(t, r[rows]))
-            through[self.gram.at(t)] += self._halves[t].T @ halves[t]
-        through = self._core.solve(through)
-        x = np.empty(r.shape)
-        for t, rows in enumerate(self.gram.rows):
-            x[rows] = self._factors[t].second_half(halves[t] - self._halves[t] @ through[self.gram.at(t)])
-        return x
+        half = self._half(r)
+        half -= self._W @ self._core.solve(self._W.T @ half)
+        for t, rows in enumerate(self.rows):
+            half[rows] = self._factors[t].second_half(half[rows])
+        return half
 
 
 # The Gram matrices of any problem.

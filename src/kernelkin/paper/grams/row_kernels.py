@@ -26,7 +26,7 @@ from ...kernels.grams import (
 from ...kernels.kernel import FittedKernel, diagonals, evaluate
 from ..couplings import Coupling
 from .build import KernelBank, RawGrams, positions_in_order
-from .lowrank import LowRankKernels
+from .lowrank import LinkKernels
 from .stack import take_block
 
 # Kernel values held at one time, in bytes.
@@ -232,7 +232,7 @@ class HeldOut:
         if bank.link_scaling is None:
             return
         queries, points = positions_in_order(data, held), positions_in_order(data, kept)
-        if isinstance(raw.linked, LowRankKernels):
+        if isinstance(raw.linked, LinkKernels):
             self.link, self.scale = (raw.linked.take(queries), raw.linked.take(points)), bank.link_scaling.factor
         else:
             assert raw.linked is not None

@@ -18,7 +18,7 @@ and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from threading import local
 from typing import Any
@@ -34,9 +34,7 @@ _PIECE, _BLOCK = 1 << 13, 64
 # Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
 _SMALL = 1 << 16
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
-_BATCH_BYTES = 1 << 28
-# From so many rows on, computing the rows that support vector machines read takes less time than combining matrices.
-ON_DEMAND_ROWS = 400
+_BATCH_BYTES = 1 << 29
 
 Images = tuple[np.ndarray, Sequence[np.ndarray]]
 
@@ -109,55 +107,6 @@ def _half_forms(gram: np.ndarray, a: np.ndarray) -> np.ndarray:
     return total
 
 
-class GramOnDemand:
-    """The combined Gram (n, n) of one task, whose rows are computed when a support vector machine reads them.
-
-    `weights` (K,) are those of a stack (K, N, N), `points` (n,) the rows of it that the task has; `space` gives memory
-    for n x n numbers, the same for each Gram that a thread works on.
-    """
-
-    def __init__(
-        self, stack: GramStack, weights: np.ndarray, points: np.ndarray, space: Callable[[int], np.ndarray]
-    ) -> None:
-        self.stack, self.weights, self.points, self.space = stack, weights, points, space
-        self.shape = len(points), len(points)
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """Return the dense matrix, for machines that need all of its entries."""
-        dense = self.block(np.arange(len(self)))
-        return dense if dtype is None else dense.astype(dtype)
-
-    def diagonal(self) -> np.ndarray:
-        return self.weights @ np.einsum("kii->ki", self.stack.values)[:, self.points].astype(np.float64)
-
-    def block(self, rows: np.ndarray) -> np.ndarray:
-        """(m, m) the entries among some of the rows (m,)."""
-        points = self.points[rows]
-        if len(points) == self.stack.n_rows:
-            return self.stack.combine(self.weights[:, np.newaxis])[0]
-        out = np.zeros((len(rows), len(rows)))
-        for weight, gram in zip(self.weights, self.stack.values, strict=True):
-            if weight != 0.0:
-                out += weight * gram[np.ix_(points, points)]
-        return out
-
-    def read(self, rows: np.ndarray) -> np.ndarray:
-        """`block` of rows that were computed, as long as the thread works on no other Gram."""
-        return self.space(len(self))[np.ix_(rows, rows)]
-
-    def rows_when_read(self) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Memory for the matrix, and the `source` of its rows; see `learners.smo_core`."""
-        values, n = self.stack.values, len(self)
-        single = values if values.dtype == np.float32 else np.empty((0, 0, 0), dtype=np.float32)
-        double = values if values.dtype == np.float64 else np.empty((0, 0, 0))
-        weights = np.ascontiguousarray(self.weights, dtype=np.float64)
-        source = single, double, weights, self.points.astype(np.uint64), np.zeros(n, dtype=np.uint8)
-        return self.space(n), source
-
-
 class TaskGrams:
     """One stack for each task: long data, where tasks have rows of their own."""
 
@@ -193,7 +142,6 @@ class SharedGrams:
         self.n_rows, self.n_kernels = stack.n_rows, stack.n_kernels
         self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
         self.n_components = self.n_machines = len(rows)
-        self.on_demand = False
         self._buffers = local()
 
     @cached_property
@@ -201,37 +149,21 @@ class SharedGrams:
         """The same matrices, to be applied without being combined, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
-    def compute_on_demand(self) -> None:
-        """Let `combine` return matrices whose rows are computed when they are read, if that pays."""
-        self.on_demand = self.n_rows >= ON_DEMAND_ROWS and self.stack.values.flags.c_contiguous
-
     def batches(self) -> Iterator[range]:
-        # What is kept of each machine until the batch is done are the images of its dual variables, or its matrix.
-        size = self.n_kernels if self.on_demand else self.n_rows
-        return runs([8 * size * self.n_rows] * self.n_machines)
+        return runs([8 * self.n_rows**2] * self.n_machines)
 
-    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[Any]:
+    def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         weights = B[:, machines.start : machines.stop]
-        same = len(machines) > 1 and bool((weights == weights[:, :1]).all())
-        if self.on_demand and not same:
-            every = np.arange(self.n_rows)
-            return [GramOnDemand(self.stack, B[:, m], every[self.rows[m]], self._square) for m in machines]
-        weights = weights[:, :1] if self.on_demand else weights
+        if len(machines) > 1 and (weights == weights[:, :1]).all():
+            weights = weights[:, :1]
         count, shape = weights.shape[1], (weights.shape[1], self.n_rows, self.n_rows)
-        whole = self.stack.combine(weights, each, self._space("grams", count, shape))
-        grams = [whole[0]] * len(machines) if self.on_demand else whole
-        blocks = zip((self.rows[m] for m in machines), grams, strict=True)
+        # Memory of a thread, the same each time: fresh memory costs as much as half of combining.
+        if len(getattr(self._buffers, "grams", ())) < count:
+            self._buffers.grams = np.empty(shape)
+        grams = self.stack.combine(weights, each, self._buffers.grams[:count])
+        whole = grams if count == len(machines) else [grams[0]] * len(machines)
+        blocks = zip((self.rows[m] for m in machines), whole, strict=True)
         return [gram if isinstance(rows, slice) else gram[np.ix_(rows, rows)] for rows, gram in blocks]
-
-    def _square(self, n: int) -> np.ndarray:
-        """Memory for one matrix (n, n) that the present thread works on."""
-        return self._space("square", n * n, (self.n_rows**2,)).reshape(n, n)
-
-    def _space(self, name: str, length: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Memory of a thread, the same each time: fresh memory costs as much as half of combining."""
-        if len(getattr(self._buffers, name, ())) < length:
-            setattr(self._buffers, name, np.empty(shape))
-        return getattr(self._buffers, name)[:length]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         spread, starts = self._spread(a, machines)

@@ -111,8 +111,7 @@ class BoxLearner(Learner):
         max  y'a - epsilon |a|_1 - 1/2 a'Ga    subject to  lo <= a <= hi,  the sum of a over each group = 0
 
     with ``lo <= 0 <= hi``. The hinge loss has epsilon = 0 and a box on one side of zero (`one_sided`); the
-    epsilon-insensitive loss a box on both. `smo_core` says how it is solved. A Gram may compute its rows when they are
-    read (`rows_when_read`), where there is one intercept or none.
+    epsilon-insensitive loss a box on both. `smo_core` says how it is solved.
     """
 
     homogeneous: ClassVar[bool] = True
@@ -122,26 +121,18 @@ class BoxLearner(Learner):
         """Solve one output after the other; see `Learner`."""
         from .smo_core import DIAGONAL, HI, LO, N_ARRAYS, A, P, solve_output  # lazy: numba is slow to import
 
-        (n, m), g, source = machine.y.shape, machine.n_groups, None
+        (n, m), g = machine.y.shape, machine.n_groups
         order: Any = slice(None)
         starts = np.array([0, n][: g + 1], dtype=np.uint64)
-        if g <= 1 and hasattr(gram, "rows_when_read"):
-            diagonal = gram.diagonal()
-            gram, source = gram.rows_when_read()
-        else:
-            gram = np.asarray(gram)  # a Gram with structure is written out
+        gram = np.asarray(gram)  # a Gram with structure is written out
         if g > 1:
             starts = np.concatenate([[0], np.cumsum(np.bincount(machine.groups, minlength=g))]).astype(np.uint64)
             if (machine.groups[1:] < machine.groups[:-1]).any():
                 # The compiled code needs the rows of each group side by side.
                 order = np.argsort(machine.groups, kind="stable")
                 gram = gram[np.ix_(order, order)]
-        if source is None:
-            # The compiled code has one signature: writable arrays in C order. All rows are there.
-            gram = np.require(gram, np.float64, ["C", "W"])
-            diagonal, nothing = gram.diagonal(), np.empty((0, 0, 0))
-            points, ready = np.empty(0, dtype=np.uint64), np.ones(n, dtype=np.uint8)
-            source = nothing.astype(np.float32), nothing, np.empty(0), points, ready
+        # The compiled code has one signature: writable arrays in C order.
+        gram = np.require(gram, np.float64, ["C", "W"])
         # |a_i| <= C_i; for the hinge loss also y_i a_i >= 0.
         lo, hi, epsilon = -machine.C, machine.C, float(getattr(self, "epsilon", 0.0))
         if self.one_sided:
@@ -149,9 +140,9 @@ class BoxLearner(Learner):
         a, intercept, w = np.zeros((n, m)), np.empty((m, g)), np.empty((N_ARRAYS, n))
         values = np.zeros(3)
         for k in range(m):
-            w[DIAGONAL], w[P], w[LO], w[HI] = diagonal, machine.y[order, k], lo[order, k], hi[order, k]
+            w[DIAGONAL], w[P], w[LO], w[HI] = gram.diagonal(), machine.y[order, k], lo[order, k], hi[order, k]
             w[A] = 0.0 if a0 is None else a0[order, k]
-            values += solve_output(gram, source, w, starts, epsilon, intercept[k], tol)
+            values += solve_output(gram, w, starts, epsilon, intercept[k], tol)
             a[order, k] = w[A]
         return DualSolution(a, intercept.T, *values.tolist())
 
@@ -162,33 +153,21 @@ class BoxLearner(Learner):
         solution = self.solve(gram, machine, a0, tol)
         size, cost = np.abs(solution.a), machine.C
         free = (size > _ROUNDING * cost) & (size < (1.0 - _ROUNDING) * cost)
-        rows = [column.nonzero()[0] for column in free.T]
-        # Where rows of the Gram are computed when they are read, those among free rows are read off now, if they are
-        # few: the memory that they are in will be used for another machine. With several intercepts the solver has
-        # written out the whole matrix, elsewhere.
-        few = hasattr(gram, "read") and machine.n_groups <= 1 and max(map(len, rows)) <= len(gram) // _FEW
-        return solution, partial(_box_hessian, gram, machine, rows, [gram.read(part) for part in rows] if few else None)
+        return solution, partial(_box_hessian, np.asarray(gram), machine, [column.nonzero()[0] for column in free.T])
 
 
 # Rows closer than this to a bound, relative to their cost, are at the bound.
 _ROUNDING = 1e-9
 # The Gram of the free rows may be singular. This fraction of its mean diagonal is added to its diagonal.
 _JITTER = 1e-8
-# The Gram of the free rows is kept for each machine if they are at most 1/_FEW of all rows.
-_FEW = 8
 
 
-def _box_hessian(
-    gram: Any, machine: Machine, free: list[np.ndarray], parts: list[np.ndarray] | None, images: np.ndarray
-) -> np.ndarray:
-    """images G_k a (K, n, m) -> (K, K), from the free rows of each output; `parts`: the Gram among these, if known."""
+def _box_hessian(gram: np.ndarray, machine: Machine, free: list[np.ndarray], images: np.ndarray) -> np.ndarray:
+    """images G_k a (K, n, m) -> (K, K), from the free rows of each output."""
     H = np.zeros((len(images), len(images)))
     for k, rows in enumerate(free):
-        if parts is not None:
-            part = parts[k]
-        else:
-            part = gram.block(rows) if hasattr(gram, "block") else gram[rows[:, np.newaxis], rows]
-        scale, V = part.trace() / max(len(rows), 1), images[:, rows, k]
+        part, V = gram[rows[:, np.newaxis], rows], images[:, rows, k]
+        scale = part.trace() / max(len(rows), 1)
         if scale > 0.0:  # without kernel weights there are no margins
             # A (G + jitter I) + c Z' = V with A Z = 0, for the indicators Z of the intercepts that these rows have.
             found = np.unique(machine.groups[rows]) if machine.n_groups > 1 else np.arange(machine.n_groups)

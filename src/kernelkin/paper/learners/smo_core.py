@@ -3,13 +3,9 @@
 All compiled code of the solver is in this file, since numba's cache notices changes of one file only. It is written as
 plain loops: array expressions, sorting and linear algebra of NumPy take several times as long to compile.
 
-One output being solved is `gram` (n, n), `source`, `w` (8, n), `starts` (n_groups + 1,) and `epsilon`. The rows of `w`
-are numbered by the constants below. Rows ``starts[g]`` to ``starts[g + 1]`` of the data form group g; `starts` has one
+One output being solved is `gram` (n, n), `w` (8, n), `starts` (n_groups + 1,) and `epsilon`. The rows of `w` are
+numbered by the constants below. Rows ``starts[g]`` to ``starts[g + 1]`` of the data form group g; `starts` has one
 entry where there are no groups.
-
-A row of the Gram may be computed when it is first read. `source` has what it is made of: the Gram matrices of kernels
-over N points in single or in double precision (K, N, N), the other of the two empty; the weights (K,) of the kernels;
-the points (n,) of the rows; and which rows of `gram` are there already (n,): all of them where nothing is computed.
 """
 
 from __future__ import annotations
@@ -34,19 +30,12 @@ _STEPS_BEFORE_NEWTON, _FEW_ROWS = 2, 200
 # A machine that took less work than this (steps times rows) is solved to this relative gap whatever the tolerance: then
 # a fit does not depend on how its rows are written (a row of weight two, or the row twice), and gradients are exact.
 _SMALL_WORK, _SMALL_GAP = 30_000, 1e-11
-# Rows that can still move are copied to a smaller problem if no more than this share of them must be computed for it.
-_FEW_MISSING = 0.2
 # The Gram of the free rows may be singular: its diagonal is raised by this fraction of its largest entry.
 _JITTER = 1e-12
 
 
-_SOURCE = "Tuple((float32[:, :, ::1], float64[:, :, ::1], float64[::1], uint64[::1], uint8[::1]))"
-
-
-@compiled(
-    f"(float64[:, ::1], {_SOURCE}, float64[:, ::1], uint64[::1], float64, float64[::1], float64)", "the SVM solver", 10
-)
-def solve_output(gram, source, w, starts, epsilon, intercept, tol):
+@compiled("(float64[:, ::1], float64[:, ::1], uint64[::1], float64, float64[::1], float64)", "the SVM solver", 10)
+def solve_output(gram, w, starts, epsilon, intercept, tol):
     """Take steps between measurements of the gap, until it is small or rounding stops all progress.
 
     Row A of `w` holds the starting point and is overwritten by the solution, `intercept` (n_groups,) by the intercepts.
@@ -56,7 +45,7 @@ def solve_output(gram, source, w, starts, epsilon, intercept, tol):
     floor = 0.0
     for i in range(n):
         floor = max(floor, 1e-15 * abs(w[P, i]))
-    _restart(gram, source, w, starts, epsilon)
+    _restart(gram, w, starts, epsilon)
     fresh, stalled, steps, idle, best = True, False, 0, 0, np.inf
     pace = max(n // 4, 1) if n < _FEW_ROWS else n
     newton_at, newton_work = _STEPS_BEFORE_NEWTON * pace, 0.0
@@ -68,7 +57,7 @@ def solve_output(gram, source, w, starts, epsilon, intercept, tol):
         over = gap <= target or steps >= min(_MAX_STEPS, _MAX_STEPS_PER_ROW * n)
         if (over or stalled) and not fresh:
             # Never certify with a slope that was only updated: rounding has made it drift.
-            _restart(gram, source, w, starts, epsilon)
+            _restart(gram, w, starts, epsilon)
             fresh = True
             continue
         if stalled:
@@ -76,7 +65,7 @@ def solve_output(gram, source, w, starts, epsilon, intercept, tol):
             best = min(best, gap)
         if over or idle == 2:
             return lin, quad, primal + _rounding_of_loss(gram, w)
-        done, gain, violation, drift = _steps_on_active_rows(gram, source, w, starts, epsilon, target / gap, floor)
+        done, gain, violation, drift = _steps_on_active_rows(gram, w, starts, epsilon, target / gap, floor)
         steps += done
         fresh = drift > 0.0
         # Perhaps nothing is left but rounding: then the gap will not fall any more. (The gap is of first order in the
@@ -84,47 +73,9 @@ def solve_output(gram, source, w, starts, epsilon, intercept, tol):
         stalled = violation <= max(floor, drift) or (done >= n and gain <= 1e-26 * abs(lin - quad))
         if steps >= newton_at:
             # As much work in Newton steps as in pair steps, and less of it where they are of no use.
-            work, useful = newton_steps(gram, source, w, starts, epsilon, float(steps) * n * (n / pace) - newton_work)
+            work, useful = newton_steps(gram, w, starts, epsilon, float(steps) * n * (n / pace) - newton_work)
             newton_work, fresh = newton_work + work, fresh or work > 0.0
             newton_at = steps + pace if useful else 2 * steps
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows of the Gram that are computed when they are first read.
-
-
-@helper
-def _make_row(gram, source, i):
-    """Compute row i of the Gram, unless it is there."""
-    single, double, weights, points, ready = source
-    if ready[i]:
-        return
-    ready[i] = 1
-    n = uint64(gram.shape[1])
-    row = np.zeros(max(single.shape[1], double.shape[1]))
-    for k in range(len(weights)):
-        if weights[k] != 0.0:
-            if len(single) > 0:
-                _add_row(row, weights[k], single[k, points[i]])
-            else:
-                _add_row(row, weights[k], double[k, points[i]])
-    for j in range(n):
-        gram[i, j] = row[points[j]]
-
-
-@helper
-def _add_row(row, weight, values):
-    for j in range(uint64(len(row))):
-        row[j] += weight * values[j]
-
-
-@helper
-def _count_missing(source, rows):
-    """How many of these rows are not there yet."""
-    missing = 0
-    for i in rows:
-        missing += 1 - source[4][i]
-    return missing
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -132,7 +83,7 @@ def _count_missing(source, rows):
 
 
 @inlined_helper
-def _steps_on_active_rows(gram, source, w, starts, epsilon, fraction, floor):
+def _steps_on_active_rows(gram, w, starts, epsilon, fraction, floor):
     """Take steps on a compact copy of the rows that can still move (shrinking), or on all rows where that saves little.
 
     A copy costs as much as a few hundred steps, so it gets more of them. Rows left out by mistake come back with the
@@ -142,25 +93,23 @@ def _steps_on_active_rows(gram, source, w, starts, epsilon, fraction, floor):
     n = w.shape[1]
     rows, part_starts = np.empty(n, dtype=np.uint64), np.zeros(len(starts), dtype=np.uint64)
     m = n if n < _FEW_ROWS else _find_active(w, starts, rows, part_starts)
-    compact = m <= 0.7 * n and _count_missing(source, rows[:m]) <= _FEW_MISSING * m
+    compact = m <= 0.7 * n
     if compact:
         part_gram, part = np.empty((m, m)), np.empty((N_ARRAYS, m))
-        part_source = (source[0], source[1], source[2], source[3], np.ones(m, dtype=np.uint8))
         for i in range(m):
-            _make_row(gram, source, rows[i])
             for k in range(m):
                 part_gram[i, k] = gram[rows[i], rows[k]]
             for k in range(N_ARRAYS):
                 part[k, i] = w[k, rows[i]]
         fraction, limit = max(fraction, 0.1), 10 * n
     else:
-        part_gram, part_source, part, part_starts, limit = gram, source, w, starts, n
-    done, gain, violation = take_steps(part_gram, part_source, part, part_starts, epsilon, fraction, floor, limit)
+        part_gram, part, part_starts, limit = gram, w, starts, n
+    done, gain, violation = take_steps(part_gram, part, part_starts, epsilon, fraction, floor, limit)
     drift = 0.0
     if compact:
         for i in range(m):
             w[A, rows[i]] = part[A, i]
-        _restart(gram, source, w, starts, epsilon)
+        _restart(gram, w, starts, epsilon)
         drift = TINY
         for i in range(m):
             drift = max(drift, abs(w[SLOPE, rows[i]] - part[SLOPE, i]))
@@ -191,7 +140,7 @@ def _find_active(w, starts, rows, part_starts):
 
 
 @inlined_helper
-def take_steps(gram, source, w, starts, epsilon, fraction, floor, limit):
+def take_steps(gram, w, starts, epsilon, fraction, floor, limit):
     """Step until the violation is ``fraction`` of the present one or at most ``floor``, at most ``limit`` times.
 
     Returns the number of steps, their gain in the dual and the violation that is left.
@@ -210,10 +159,10 @@ def take_steps(gram, source, w, starts, epsilon, fraction, floor, limit):
         if violation <= goal or step == limit:
             return step, gain, violation
         if single:
-            gain += _move_one(gram, source, w, epsilon, i)
+            gain += _move_one(gram, w, epsilon, i)
         else:
-            j, curvature = _partner(gram, source, w, i, starts[group], starts[group + 1])
-            gain += _move_pair(gram, source, w, epsilon, i, j, curvature)
+            j, curvature = _partner(gram, w, i, starts[group], starts[group + 1])
+            gain += _move_pair(gram, w, epsilon, i, j, curvature)
         step += 1
 
 
@@ -245,9 +194,8 @@ def _best_single(w, first, last):
 
 
 @inlined_helper
-def _partner(gram, source, w, i, first, last):
+def _partner(gram, w, i, first, last):
     """The row whose decrease gains most while row i increases, and the curvature along that pair."""
-    _make_row(gram, source, i)
     own, height = w[DIAGONAL, i], w[SLOPE, i] + w[UP, i]
     row, best, curvature, flat = first, 0.0, 0.0, 1e-12 * own + TINY
     for k in range(first, last):
@@ -260,9 +208,8 @@ def _partner(gram, source, w, i, first, last):
 
 
 @inlined_helper
-def _move_pair(gram, source, w, epsilon, i, j, curvature):
+def _move_pair(gram, w, epsilon, i, j, curvature):
     """Increase row i and decrease row j by the same amount; the gain in the dual."""
-    _make_row(gram, source, j)
     violation = w[SLOPE, i] + w[UP, i] - (w[SLOPE, j] + w[DOWN, j])
     top, bottom = _limit(w, epsilon, i, 1.0), _limit(w, epsilon, j, -1.0)
     delta = min(violation / curvature, top - w[A, i], w[A, j] - bottom)
@@ -276,9 +223,8 @@ def _move_pair(gram, source, w, epsilon, i, j, curvature):
 
 
 @inlined_helper
-def _move_one(gram, source, w, epsilon, i):
+def _move_one(gram, w, epsilon, i):
     """Move row i alone to the best of its own values; the gain in the dual."""
-    _make_row(gram, source, i)
     rise, fall = w[SLOPE, i] + w[UP, i], -w[SLOPE, i] - w[DOWN, i]
     curvature = max(w[DIAGONAL, i], TINY)
     end = _limit(w, epsilon, i, 1.0 if rise > fall else -1.0)
@@ -315,7 +261,7 @@ def _limit(w, epsilon, i, direction):
 
 
 @inlined_helper
-def newton_steps(gram, source, w, starts, epsilon, budget):
+def newton_steps(gram, w, starts, epsilon, budget):
     """Take Newton steps until no bound stops them, and undo them where rounding makes them no gain.
 
     Returns the work done, at most `budget` multiplications, and whether there was a gain.
@@ -323,7 +269,7 @@ def newton_steps(gram, source, w, starts, epsilon, budget):
     n = w.shape[1]
     before, work, blocked = np.empty(n), 0.0, True
     rows, member = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
-    value = _restart(gram, source, w, starts, epsilon)
+    value = _restart(gram, w, starts, epsilon)
     for i in range(n):
         before[i] = w[A, i]
     while blocked:
@@ -332,12 +278,12 @@ def newton_steps(gram, source, w, starts, epsilon, budget):
         if f < 2 or work + cost > budget:
             break
         work += cost
-        blocked = _newton_step(gram, w, epsilon, rows[:f], _newton_direction(gram, source, w, rows[:f], member, g))
-    useful = _restart(gram, source, w, starts, epsilon) > value
+        blocked = _newton_step(gram, w, epsilon, rows[:f], _newton_direction(gram, w, rows[:f], member, g))
+    useful = _restart(gram, w, starts, epsilon) > value
     if not useful:
         for i in range(n):
             w[A, i] = before[i]
-        _restart(gram, source, w, starts, epsilon)
+        _restart(gram, w, starts, epsilon)
     return work, useful
 
 
@@ -364,23 +310,23 @@ def _find_free(w, starts, epsilon, rows, member):
 
 @helper
 def _newton_step(gram, w, epsilon, rows, direction):
-    """Move these rows along row 0 of `direction`, as far as the first bound; whether a bound stopped the step."""
+    """Move these rows along `direction`, as far as the first bound; whether a bound stopped the step."""
     n = uint64(w.shape[1])
     image, rise, curvature, longest = np.zeros(n), 0.0, 0.0, np.inf
     for k in range(len(rows)):
-        i, d = rows[k], direction[0, k]
+        i, d = rows[k], direction[k]
         rise += d * (w[SLOPE, i] + w[UP, i])
         for j in range(n):
             image[j] += d * gram[i, j]
         if d != 0.0:
             longest = min(longest, (_limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0) - w[A, i]) / d)
     for k in range(len(rows)):
-        curvature += direction[0, k] * image[rows[k]]
+        curvature += direction[k] * image[rows[k]]
     if not (rise > 0.0 and longest < np.inf):
         return False
     t = min(rise / max(curvature, TINY), longest)
     for k in range(len(rows)):
-        i, d = rows[k], direction[0, k]
+        i, d = rows[k], direction[k]
         if d != 0.0:
             # At least the row that stopped the step is at its bound after it.
             a, end = w[A, i], _limit(w, epsilon, i, 1.0 if d > 0.0 else -1.0)
@@ -392,74 +338,57 @@ def _newton_step(gram, w, epsilon, rows, direction):
 
 
 @helper
-def _newton_direction(gram, source, w, rows, member, g):
-    """Row 0 of the result: the d (f,) with the largest r'd - 1/2 d'Md of those whose sum over each of g groups is zero.
+def _newton_direction(gram, w, rows, member, g):
+    """The d (f + g,) of which the first f have the largest r'd - 1/2 d'Md with zero sum over each of g groups.
 
-    M is the Gram of the rows with its diagonal raised, r their slope. With the groups' indicators Z,
-    d = inv(M) (r - Z nu) where Z' inv(M) Z nu = Z' inv(M) r. The other rows of the result hold inv(M) Z.
+    M is the Gram of the rows with its diagonal raised, r their slope. With the groups' indicators Z, d and the
+    multipliers nu that follow it solve ``[[M, Z], [Z', 0]] (d, nu) = (r, 0)``.
     """
     f, largest = len(rows), 0.0
-    M, W, S, nu = np.empty((f, f)), np.zeros((1 + g, f)), np.zeros((g, g)), np.zeros((2, g))
+    system, d, sums = np.zeros((f + g, f + g)), np.zeros(f + g), np.zeros((2, g))
     for k in range(f):
-        W[0, k] = w[SLOPE, rows[k]] + w[UP, rows[k]]
-        if g > 0:
-            W[1 + member[k], k] = 1.0
-        _make_row(gram, source, rows[k])
+        d[k] = w[SLOPE, rows[k]] + w[UP, rows[k]]
         for j in range(k + 1):
-            M[k, j] = gram[rows[k], rows[j]]
-        largest = max(largest, M[k, k])
-    _factorise(M, _JITTER * largest + TINY)
-    _substitute(M, W)
-    if g == 0:
-        return W
-    for k in range(f):
-        nu[0, member[k]] += W[0, k]
-        for i in range(g):
-            S[member[k], i] += W[1 + i, k]
-    _factorise(S, TINY)
-    _substitute(S, nu)
-    for i in range(g):
-        for k in range(f):
-            W[0, k] -= nu[0, i] * W[1 + i, k]
-        nu[0, i] = 0.0
-    for k in range(f):
-        nu[0, member[k]] += W[0, k]
-        nu[1, member[k]] += 1.0
-    for k in range(f):
-        W[0, k] -= nu[0, member[k]] / nu[1, member[k]]  # what rounding left of the sums, spread evenly
-    return W
+            system[k, j] = gram[rows[k], rows[j]]
+        largest = max(largest, system[k, k])
+        if g > 0:
+            system[f + member[k], k] = 1.0
+    _solve_bordered(system, d, f, _JITTER * largest + TINY)
+    for k in range(f if g > 0 else 0):
+        sums[0, member[k]] += d[k]
+        sums[1, member[k]] += 1.0
+    for k in range(f if g > 0 else 0):
+        d[k] -= sums[0, member[k]] / sums[1, member[k]]  # what rounding left of the sums, spread evenly
+    return d
 
 
 @helper
-def _factorise(M, ridge):
-    """M + ridge -> L and D of LDL' in its lower triangle, in place; a pivot that rounding made smaller is the ridge."""
-    f = len(M)
-    column = np.empty(f)
-    for j in range(f):
-        pivot = max(M[j, j] + ridge, ridge)
-        M[j, j] = pivot
-        for i in range(j + 1, f):
-            column[i] = M[i, j]
-        for i in range(j + 1, f):
+def _solve_bordered(S, x, f, ridge):
+    """Solve for x in place by LDL' of the lower triangle of S, which is overwritten.
+
+    The first f pivots are raised by `ridge`, and those that rounding made negative are the ridge. The pivots of the
+    borders are negative.
+    """
+    n = len(S)
+    column = np.empty(n)
+    for j in range(n):
+        pivot = max(S[j, j] + ridge, ridge) if j < f else min(S[j, j] - TINY, -TINY)
+        S[j, j] = pivot
+        for i in range(j + 1, n):
+            column[i] = S[i, j]
+        for i in range(j + 1, n):
             m = column[i] / pivot
-            M[i, j] = m
+            S[i, j] = m
             for k in range(j + 1, i + 1):
-                M[i, k] -= m * column[k]
-
-
-@helper
-def _substitute(M, X):
-    """Solve for each row of X (c, f) with what `_factorise` left in M (f, f), in place."""
-    f = len(M)
-    for c in range(len(X)):
-        for i in range(f):
-            for k in range(i):
-                X[c, i] -= M[i, k] * X[c, k]
-        for i in range(f):
-            X[c, i] /= M[i, i]
-        for i in range(f - 1, -1, -1):
-            for k in range(i):
-                X[c, k] -= M[i, k] * X[c, i]
+                S[i, k] -= m * column[k]
+    for i in range(n):
+        for k in range(i):
+            x[i] -= S[i, k] * x[k]
+    for i in range(n):
+        x[i] /= S[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i):
+            x[k] -= S[i, k] * x[i]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -467,7 +396,7 @@ def _substitute(M, X):
 
 
 @helper
-def _restart(gram, source, w, starts, epsilon):
+def _restart(gram, w, starts, epsilon):
     """Make `a` feasible, compute SLOPE, UP and DOWN from it, and return the value of the dual.
 
     A feasible point moves by rounding only. Of the Gram only the rows of non-zero `a` are read.
@@ -483,7 +412,6 @@ def _restart(gram, source, w, starts, epsilon):
     for i in range(n):
         a = w[A, i]
         if a != 0.0:
-            _make_row(gram, source, i)
             for k in range(n):
                 w[SLOPE, k] -= a * gram[i, k]
     for i in range(n):

@@ -8,21 +8,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import wraps
 from numbers import Integral, Real
-from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ...data.folds import make_folds
 from ...data.forms import TaskData
 from ...engines.threads import SingleThreadedBLAS, read_engine
-from ...estimators import Fitted, MultiTaskEstimator, ShownEstimator, device_of
+from ...estimators import Fitted, MultiTaskEstimator, TaskRouted, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import PARAMETERS, Parameter, describe
@@ -67,13 +65,6 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         [Interval(Real, 0, None, closed="neither")],
         1e-3,
     ),
-    "cache": Parameter(
-        "path, optional",
-        "Folder for intermediate results. An interrupted search continues from there if it has the same data, "
-        "parameters, version of kernelkin and `random_state` (an int). Several processes may share a folder. Kernels "
-        "that are your own functions raise an error, because changes in their code cannot be detected.",
-        [str, PathLike, None],
-    ),
     "n_jobs": Parameter(
         "int, optional",
         "Number of threads; folds and candidates run in parallel. The result does not depend on it.",
@@ -114,7 +105,6 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "n_splits_": ("int", "Number of folds."),
     "search_time_": ("float", "Time of the search in seconds."),
     "refit_time_": ("float", "Time of the final fit in seconds."),
-    "n_cached_": ("int", "Number of results that were read from the cache."),
 }
 
 _GRID = Parameter(
@@ -136,7 +126,7 @@ _PER_TASK = Parameter(
     False,
 )
 # Parameters of the searches, in order.
-_CHOICE = "cv scoring search_tol cache"
+_CHOICE = "cv scoring search_tol"
 _MODEL = "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness"
 _SEARCHED = (
     f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
@@ -168,23 +158,18 @@ def _has(name: str) -> Callable[[Any], bool]:
     return lambda search: hasattr(search.make_model(), name)
 
 
-class BaseSearch(MetaEstimatorMixin, ShownEstimator):
+class BaseSearch(MetaEstimatorMixin, TaskRouted):
     """Base class of searches over the parameters of a model; subclasses define `make_model`."""
 
     grid: Any
     cv: Any
     scoring: Any
     search_tol: float
-    cache: Any
     n_jobs: int | None
     engine: Any
     random_state: Any
     verbose: int
     callback: Any
-
-    __metadata_request__fit: ClassVar = {"tasks": True}
-    __metadata_request__score: ClassVar = {"tasks": True}
-    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def make_model(self) -> Any:
@@ -218,7 +203,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
         engine = read_engine(self.engine, self.n_jobs)
-        candidates, lines, search = self._prepare(model, data, self.cache)
+        candidates, lines, search = self._prepare(model, data)
         if search.shares_grams:
             for line in lines:
                 line.specification.plan(data)  # to raise errors early
@@ -229,7 +214,7 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         else:
             metric = read_scoring(self.scoring, classification=classification)
             scorer = Scorer(data, search.folds, metric, classification=classification)
-        found, self.n_cached_ = search.run(lines, engine, self.verbose, self.callback)
+        found = search.run(lines, engine, self.verbose, self.callback)
         self.cv_results_ = tabulate(candidates, found, scorer)
         # If the best C is at an end of the default grid, the grid is extended.
         for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
@@ -238,9 +223,8 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
                 break
             lines = make_lines(model, more, self.search_tol, first=len(candidates))
             candidates += more
-            outcomes, n_cached = search.run(lines, engine, self.verbose, self.callback)
-            self.n_cached_ += n_cached
-            self.cv_results_ = tabulate(candidates, found := found | outcomes, scorer)
+            found |= search.run(lines, engine, self.verbose, self.callback)
+            self.cv_results_ = tabulate(candidates, found, scorer)
         self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
         self._choose(candidates)
         specification = model.set_params(**self.best_params_).specification()
@@ -282,14 +266,12 @@ class BaseSearch(MetaEstimatorMixin, ShownEstimator):
         tried = lines if search.shares_grams else lines[:1]
         return max(search.need(line.specification, line.params).peak for line in tried)
 
-    def _prepare(
-        self, model: Any, data: TaskData, cache: Any = None
-    ) -> tuple[list[dict[str, Any]], list[Line], CandidateSearch]:
+    def _prepare(self, model: Any, data: TaskData) -> tuple[list[dict[str, Any]], list[Line], CandidateSearch]:
         """Read the grid and deal the folds."""
         candidates = read_grid(model, default_grid(model, data) if self.grid is None else self.grid)
         folds = make_folds(data, self.cv, classification=is_classifier(model), random_state=self.random_state)
         lines = make_lines(model, candidates, self.search_tol)
-        return candidates, lines, CandidateSearch(data, folds, lines, self.n_jobs, cache)
+        return candidates, lines, CandidateSearch(data, folds, lines, self.n_jobs)
 
     def __getattr__(self, name: str) -> Any:
         """Return fitted attributes of the best estimator."""
@@ -428,7 +410,7 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""
-        given = [name for name in ("grid", "couplings", "cache") if getattr(self, name) is not None]
+        given = [name for name in ("grid", "couplings") if getattr(self, name) is not None]
         if given:
             raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
         began = time.perf_counter()
@@ -439,7 +421,7 @@ class MKMTRLRegressorCV(BaseSearch):
         self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.n_splits_, self.n_cached_, self.task_choices_ = len(data.X), 0, found.choices
+        self.n_splits_, self.task_choices_ = len(data.X), found.choices
         self.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
         self.search_time_ = time.perf_counter() - began - self.refit_time_
         return fitted

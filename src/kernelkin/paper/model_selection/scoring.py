@@ -8,14 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
 from ...data.folds import Fold
 from ...data.forms import TaskData
-from ..calibration import fit_link, pooled_link
+from ..calibration import fit_link, shrunk_variances
 from ..fitting.targets import classes_of_outputs
 
+# In `pooled_link`: the smallest slope, for values of mean square one, and the ridge penalty on slope and offset.
+LEAST_SLOPE, WEAK_PULL = 0.05, 1e-2
 # For each fold and task, values (q_t, m) at the held-out rows.
 Outputs = Sequence[Sequence[np.ndarray]]
 
@@ -243,20 +247,30 @@ class PooledScorer:
 
 
 def target_spreads(data: TaskData) -> np.ndarray:
-    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task.
-
-    Log variances are treated as normal around a typical value, with sampling variance 2 / (n - 1).
-    """
+    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task."""
     weights = [data.sample_weight[rows] for rows in data.rows]
     means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]
     variance = np.array([np.average((y - m) ** 2, weights=w) for y, m, w in zip(data.y, means, weights, strict=True)])
-    count = np.array([len(y) for y in data.y])
-    known = (count > 1) & (variance > 0)
-    if not known.any():
-        return np.ones(data.n_tasks)
-    logs, sampling = np.log(variance[known]), 2.0 / (count[known] - 1.0)
-    typical = np.average(logs, weights=1.0 / sampling)
-    real = max(float(np.mean((logs - typical) ** 2 - sampling)), 0.0)
-    drawn = np.full(data.n_tasks, typical)
-    drawn[known] += real / (real + sampling) * (logs - typical)
-    return np.exp(0.5 * drawn)
+    free = np.array([len(y) - 1.0 for y in data.y])
+    sampling = np.divide(2.0, free, out=np.full(len(free), np.inf), where=free > 0)
+    return np.sqrt(shrunk_variances(variance, sampling)[:-1])
+
+
+def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the slope and offset of one link for all rows; values, positive and weights are (N,).
+
+    A weak ridge penalty keeps both finite if the values separate the classes. The slope is always positive.
+    """
+    scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
+    design = np.where(positive, 1.0, -1.0)[:, np.newaxis] * np.column_stack([values / scale, np.ones(len(values))])
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        margins = design @ theta
+        slack = weights * expit(-margins)
+        value = weights @ np.logaddexp(0.0, -margins) + 0.5 * WEAK_PULL * theta @ theta
+        return float(value), WEAK_PULL * theta - slack @ design
+
+    bounds = [(LEAST_SLOPE, None), (None, None)]
+    options = {"gtol": 1e-8 * weights.sum(), "ftol": 1e-14}
+    slope, offset = minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return float(slope / scale), float(offset)

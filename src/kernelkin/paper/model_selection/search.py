@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from ...data.folds import Fold
 from ...data.forms import TaskData
 from ...engines import Engine, Jobs, count_workers
 from ...estimators import Fitted, RunOptions
-from ...files import Folder, fingerprint
 from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory
 from ...progress import Progress
@@ -43,18 +42,14 @@ class Outcome(NamedTuple):
 
 
 class CandidateSearch:
-    """What the jobs of a cross-validation share: data, folds, the cache, and kernel values among all rows.
+    """What the jobs of a cross-validation share: data, folds, and kernel values among all rows.
 
     Kernel values are evaluated once for all folds and all lines with the same kernels, unless some lines are not of
     kernel machines. With a Dask engine, each worker evaluates the kernels that it needs.
     """
 
-    def __init__(
-        self, data: TaskData, folds: Sequence[Fold], lines: Sequence[Line], n_jobs: int | None, cache: Any = None
-    ) -> None:
+    def __init__(self, data: TaskData, folds: Sequence[Fold], lines: Sequence[Line], n_jobs: int | None) -> None:
         self.data, self.folds, self.n_jobs = data, folds, count_workers(n_jobs)
-        self.folder = None if cache is None else Folder(cache).prepare()
-        self.data_key = "" if self.folder is None else fingerprint(data)
         self.shares_grams = all(isinstance(line.specification, Fit) for line in lines)
         # The largest width of couplings among the lines that share Gram matrices.
         self.widths: dict[tuple, int] = {}
@@ -90,15 +85,15 @@ class CandidateSearch:
 
     def run(
         self, lines: Sequence[Line], engine: Engine, verbose: int, callback: Callable[[int, int], object] | None
-    ) -> tuple[dict[int, list[Outcome]], int]:
-        """Return the outcomes of each candidate on each fold, and the number of cached results."""
+    ) -> dict[int, list[Outcome]]:
+        """Return the outcomes of each candidate on each fold."""
         found: dict[int, list[Outcome]] = {}
-        n_cached, total = 0, sum(len(line.steps) for line in lines) * len(self.folds)
+        total = sum(len(line.steps) for line in lines) * len(self.folds)
         display = Progress(total) if verbose else None
 
         def report(done: int, of: int, text: str) -> None:
             if display is not None:
-                display.finish(f"cross-validation{text}", cached=bool(text))
+                display.finish("cross-validation")
             if callback is not None:
                 callback(done, of)
 
@@ -108,20 +103,18 @@ class CandidateSearch:
                 jobs = [(part, fold) for fold in range(len(self.folds)) for part in parts]
                 if engine.splits:
                     results = engine.map(run_job, jobs, self)
-                    for outcomes, is_cached in (line for job in results for line in job):
-                        for _ in outcomes:
-                            runner.step(", from the cache" if is_cached else "")
+                    for _ in range(sum(len(line.steps) for part, _ in jobs for line in part)):
+                        runner.step()
                 else:
                     if self.shares_grams:
                         self.evaluate(group[0].specification, group[0].params)
                     results = runner.map(lambda job: run_job(self, job, runner.step), jobs)
                 for (part, _), result in zip(jobs, results, strict=True):
-                    for line, (outcomes, is_cached) in zip(part, result, strict=True):
-                        n_cached += is_cached
-                        for (_, candidates), outcome in zip(line.steps, outcomes, strict=True):
-                            for candidate in candidates:
-                                found.setdefault(candidate, []).append(outcome)
-        return found, n_cached
+                    steps = [candidates for line in part for _, candidates in line.steps]
+                    for candidates, outcome in zip(steps, result, strict=True):
+                        for candidate in candidates:
+                            found.setdefault(candidate, []).append(outcome)
+        return found
 
     def refit(self, specification: Any, params: Params, options: RunOptions, engine: Engine) -> Fitted:
         """Fit a candidate on all rows."""
@@ -132,31 +125,17 @@ class CandidateSearch:
 
 
 def run_job(
-    search: CandidateSearch, job: tuple[Sequence[Line], int], step: Callable[[str], object] = lambda text: None
-) -> list[tuple[list[Outcome], bool]]:
-    """Return the outcomes of lines that share scaled Gram matrices on a fold, and whether they were in the cache."""
-    fold, folder, results = search.folds[job[1]], search.folder, []
-    solve: Callable[[Line], Iterator[Outcome]] | None = None
-    for line in job[0]:
-        name, stored = "", None
-        if folder is not None:
-            specifications = [specification for specification, _ in line.steps]
-            name = f"{fingerprint(search.data_key, fold.kept, fold.held, specifications)}.npz"
-            stored = _read(folder, name, fold)
-        found: Iterable[Outcome] = stored or ()
-        if stored is None:
-            solve = (
-                solve or (FoldGrams if isinstance(line.specification, Fit) else FoldFits)(search, fold, line).outcomes
-            )
-            found = solve(line)
-        outcomes = []
-        for outcome in found:
+    search: CandidateSearch, job: tuple[Sequence[Line], int], step: Callable[[], object] = lambda: None
+) -> list[Outcome]:
+    """Return the outcomes of all problems of lines that share scaled Gram matrices, on a fold."""
+    lines, fold = job
+    solver = (FoldGrams if search.shares_grams else FoldFits)(search, search.folds[fold], lines[0])
+    outcomes = []
+    for line in lines:
+        for outcome in solver.outcomes(line):
             outcomes.append(outcome)
-            step("" if stored is None else ", from the cache")
-        if stored is None and folder is not None:
-            _write(folder, name, outcomes)
-        results.append((outcomes, stored is not None))
-    return results
+            step()
+    return outcomes
 
 
 class FoldFits:
@@ -209,29 +188,6 @@ class FoldGrams:
             a, intercepts = split_by_task(solution.duals, first.machines, self.train, first.couplings)
             values = self.held.values(solution.B, a, intercepts, first.couplings)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
-
-
-def _read(folder: Folder, name: str, fold: Fold) -> list[Outcome] | None:
-    stored = folder.read_arrays(name)
-    if stored is None:
-        return None
-    widths, sizes = stored["widths"], [len(held) for held in fold.held]
-    ends = np.cumsum(widths * sizes)[:-1]
-    facts = zip(stored["converged"].tolist(), stored["seconds"].tolist(), strict=True)
-    return [
-        Outcome([part.reshape(-1, m) for part, m in zip(np.split(flat, ends), widths, strict=True)], *fact)
-        for flat, fact in zip(stored["values"], facts, strict=True)
-    ]
-
-
-def _write(folder: Folder, name: str, outcomes: Sequence[Outcome]) -> None:
-    folder.write_arrays(
-        name,
-        widths=np.array([part.shape[1] for part in outcomes[0].values]),
-        values=np.array([np.concatenate([part.ravel() for part in outcome.values]) for outcome in outcomes]),
-        converged=np.array([outcome.converged for outcome in outcomes]),
-        seconds=np.array([outcome.seconds for outcome in outcomes]),
-    )
 
 
 def tabulate(

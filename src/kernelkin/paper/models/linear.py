@@ -20,29 +20,111 @@ but not jointly, so alternation finds a point where each block is optimal given 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...data.forms import TaskData
 from ...decompositions import cholesky, inverse, least_squares, singular_values, svd
+from ...estimators import Fitted, RunOptions
+from ...memory import FIXED, TASK_OBJECTS, Need
 from ...parameters import COUNT, LINEAR, NOT_NEGATIVE, PARAMETERS, POSITIVE, Parameter, describe
-from ..fitting.linear import LinearFit, LinearResult, on_shared_rows, task_by_task, task_bytes
+from ..functions import LinearFunctions
 from ..penalties.relation import Relation, effective_rank
+from ..uncertainty import Uncertainty
 from .base import PaperRegressor
 
-_MODELS = {"models_": ("list", "The scikit-learn model of each task.")}
 # Tolerance of each block of MRCE, relative to `tol`.
 _SHARPER = 0.01
 # Minimum error variance in MRCE, as a share of the variance of the target.
 _NOISE = 1e-6
+_TINY = np.finfo(float).tiny
 # Coefficients (d, T), further attributes and warnings.
 Coefficients = tuple[np.ndarray, dict[str, Any], tuple[tuple[str, type[Warning]], ...]]
 
 
-@describe(LINEAR, _MODELS, "* fit_intercept task_column")
+class LinearFit(NamedTuple):
+    """Specification of a linear model, and where there is `data`, applied to it.
+
+    Parameters
+    ----------
+    solve : makes the scikit-learn model of a task; of a multivariate model, takes centred X (n, d), Y (n, T) and
+        returns `Coefficients`
+    multivariate : the name of the estimator if it needs wide y without missing labels; otherwise None
+    fit_intercept : of a multivariate model
+    stacked : whether the model solves a lasso with a column for each coefficient
+    """
+
+    solve: Callable[..., Any]
+    multivariate: str | None = None
+    fit_intercept: bool = True
+    stacked: bool = False
+    data: Any = None
+
+    def plan(self, data: TaskData) -> LinearFit:
+        """Apply to data."""
+        rows = data.rows[0]
+        if self.multivariate and any(len(other) != len(rows) or (other != rows).any() for other in data.rows):
+            reason = "some labels are missing" if data.form == "wide" else "the tasks have different rows"
+            raise ValueError(
+                f"{self.multivariate} is a multivariate model: it needs y of shape (n, n_tasks) without missing "
+                f"labels, but {reason}"
+            )
+        return self._replace(data=data)
+
+    def memory(self, n_jobs: int = 1) -> Need:
+        """Bound the memory of the fit."""
+        (n, d), T = self.data.X.shape, self.data.n_tasks
+        most = max(map(len, self.data.rows))
+        need = FIXED + T * TASK_OBJECTS + 8 * (24 * (n + most) + 18 * d * T + 8 * most * d + 6 * most * T)
+        if not self.stacked:
+            return Need(need, "use fewer rows or columns")
+        advice = "use fewer columns or tasks, or FESRegressor: the lasso of MRCE has a column for each coefficient"
+        return Need(need + 32 * T * min(most, d) * T * d, advice)
+
+    def run(self, options: RunOptions) -> Fitted:
+        """Solve, and keep the coefficients."""
+        data = self.data
+        coef, intercept, others, warnings = self._shared_rows() if self.multivariate else self._task_by_task()
+        attributes = {
+            "tasks_": data.labels,
+            "data_form_": data.form,
+            "coef_": coef,
+            "intercept_": intercept,
+            "functions_": LinearFunctions(coef, intercept),
+            "uncertainty_": Uncertainty(self._replace(data=None), data, options, classification=False),
+        }
+        return Fitted(attributes | others, warnings)
+
+    def _task_by_task(self) -> tuple[np.ndarray, np.ndarray, dict[str, Any], tuple]:
+        data = self.data
+        models = [
+            self.solve().fit(data.X[rows], y, sample_weight=data.sample_weight[rows])
+            for rows, y in zip(data.rows, data.y, strict=True)
+        ]
+        coef, intercept = np.array([model.coef_ for model in models]), np.array([m.intercept_ for m in models], float)
+        if not hasattr(models[0], "dual_gap_"):
+            return coef, intercept, {}, ()
+        n_iter, gap = max(int(m.n_iter_) for m in models), float(sum(max(m.dual_gap_, 0.0) for m in models))
+        return coef, intercept, {"n_iter_": n_iter, "duality_gap_": gap}, ()
+
+    def _shared_rows(self) -> tuple[np.ndarray, np.ndarray, dict[str, Any], tuple]:
+        """Solve for all targets together, with centred X and Y."""
+        data, rows = self.data, self.data.rows[0]
+        X, Y = np.asarray(data.X[rows], dtype=np.float64), np.column_stack(data.y).astype(np.float64)
+        weight = data.sample_weight[rows]
+        centre = weight / weight.sum() if self.fit_intercept else np.zeros(len(X))
+        x_mean, y_mean = centre @ X, centre @ Y
+        # Rows are scaled so that their mean square is the weighted mean square.
+        root = np.sqrt(weight * len(X) / weight.sum())[:, np.newaxis]
+        B, others, warnings = self.solve(root * (X - x_mean), root * (Y - y_mean))
+        return B.T.copy(), y_mean - x_mean @ B, others, warnings
+
+
+@describe(LINEAR, parameters="* fit_intercept task_column")
 class OLSRegressor(PaperRegressor):
     """OLS: ordinary least squares for each task, with scikit-learn's `LinearRegression`.
 
@@ -61,14 +143,12 @@ class OLSRegressor(PaperRegressor):
     def specification(self) -> LinearFit:
         from sklearn.linear_model import LinearRegression
 
-        make = partial(LinearRegression, fit_intercept=self.fit_intercept)
-        return LinearFit(partial(task_by_task, make=make), task_bytes)
+        return LinearFit(partial(LinearRegression, fit_intercept=self.fit_intercept))
 
 
 @describe(
     (*LINEAR, "duality_gap_", "n_iter_"),
-    _MODELS,
-    "* alpha fit_intercept task_column tol max_iter",
+    parameters="* alpha fit_intercept task_column tol max_iter",
     alpha=Parameter(
         "float", "Strength of the 1-norm, in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.", POSITIVE, 0.1
     ),
@@ -93,21 +173,16 @@ class LassoRegressor(PaperRegressor):
     def specification(self) -> LinearFit:
         from sklearn.linear_model import Lasso
 
-        make = partial(Lasso, self.alpha, fit_intercept=self.fit_intercept, tol=self.tol, max_iter=self.max_iter)
-        return LinearFit(partial(task_by_task, make=make, describe=_lasso_attributes), task_bytes)
+        options = {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_iter": self.max_iter}
+        return LinearFit(partial(Lasso, self.alpha, **options))
 
 
-def _lasso_attributes(models: list[Any]) -> dict[str, Any]:
-    return {
-        "n_iter_": max(int(model.n_iter_) for model in models),
-        "duality_gap_": float(sum(max(model.dual_gap_, 0.0) for model in models)),
-    }
+class _Mean:
+    """The weighted mean, in the form of a linear model of scikit-learn."""
 
-
-def _means(data: TaskData) -> LinearResult:
-    """The weighted mean of each task's targets."""
-    means = [np.average(y, weights=data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)]
-    return np.zeros((data.n_tasks, data.X.shape[1])), np.array(means), {}, ()
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: np.ndarray) -> _Mean:
+        self.coef_, self.intercept_ = np.zeros(X.shape[1]), np.average(y, weights=sample_weight)
+        return self
 
 
 @describe(LINEAR, parameters="* task_column")
@@ -125,7 +200,7 @@ class MeanRegressor(PaperRegressor):
     """
 
     def specification(self) -> LinearFit:
-        return LinearFit(_means, task_bytes)
+        return LinearFit(_Mean)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -171,22 +246,16 @@ class FESRegressor(PaperRegressor):
 
     def specification(self) -> LinearFit:
         solve = partial(_fes, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
-        fit = partial(on_shared_rows, solve=solve, fit_intercept=self.fit_intercept)
-        return LinearFit(fit, _fes_bytes, "FESRegressor")
-
-
-def _fes_bytes(n: int, d: int, T: int) -> int:
-    return 8 * (8 * n * d + 6 * n * T + 10 * d * T)
+        return LinearFit(solve, "FESRegressor", self.fit_intercept)
 
 
 def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: int) -> Coefficients:
-    """Return coefficients (d, T), further attributes and warnings, from centred X (n, d) and Y (n, T)."""
     B, history = trace_norm_regression(X, Y, alpha, tol, max_iter)
-    objective, gap = float(history["objective"].min()), history["relative_gap"][-1]
+    objective, gap = float(history["objective"][-1]), history["relative_gap"][-1]
     attributes = {
         "history_": history,
         "objective_": objective,
-        "duality_gap_": max(objective - float(history["bound"].max()), 0.0),
+        "duality_gap_": max(objective - float(history["bound"][-1]), 0.0),
         "n_iter_": len(history["iteration"]),
         "effective_rank_": effective_rank(B),
     }
@@ -203,25 +272,29 @@ def trace_norm_regression(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return B (d, T) and the history of an accelerated proximal gradient method with restarts."""
     n = len(X)
-    if alpha == 0:
-        B = least_squares(X, Y)
-        value = float(np.sum((Y - X @ B) ** 2)) / (2 * n)
-        return B, _fes_history([(value, value)])
-    smoothness = max(float(singular_values(X)[0]) ** 2 / n, np.finfo(float).tiny)
+    smoothness = max(float(singular_values(X)[0]) ** 2 / n, _TINY)
     B = Z = np.zeros((X.shape[1], Y.shape[1]))
-    momentum, best, bounds, least, bound = 1.0, B, [], np.inf, -np.inf
+    momentum, best, least, bound, records = 1.0, B, np.inf, -np.inf, []
+    if alpha == 0:
+        best = least_squares(X, Y)
+        least = bound = float(np.sum((Y - X @ best) ** 2)) / (2 * n)
+        records, max_iter = [(least, bound)], 0
     for _ in range(max_iter):
-        bounds.append(_fes_bounds(X, Y, B, alpha))
-        value, bound = bounds[-1][0], max(bound, bounds[-1][1])
+        value, lower = _fes_bounds(X, Y, B, alpha)
+        bound = max(bound, lower)
         least, best = (value, B) if value <= least else (least, best)
-        if least - bound <= tol * max(least, np.finfo(float).tiny):
+        records.append((least, bound))
+        if least - bound <= tol * max(least, _TINY):
             break
         ahead = shrink_singular_values(Z + X.T @ (Y - X @ Z) / (n * smoothness), float(alpha / smoothness))
         overshot = np.vdot(Z - ahead, ahead - B) > 0
         following = 1.0 if overshot else 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
         Z = ahead if overshot else ahead + (momentum - 1) / following * (ahead - B)
         B, momentum = ahead, following
-    return best, _fes_history(bounds)
+    objective, bounds = np.array(records).T
+    gap = np.maximum(objective - bounds, 0.0) / np.maximum(objective, _TINY)
+    iteration = np.arange(1, len(gap) + 1)
+    return best, {"iteration": iteration, "objective": objective, "bound": bounds, "relative_gap": gap}
 
 
 def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
@@ -237,20 +310,9 @@ def _fes_bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tu
     square = float(np.sum(residual**2)) / n
     if square == 0:
         return value, 0.0
-    limit = alpha / max(float(singular_values(X.T @ residual)[0]) / n, np.finfo(float).tiny)
+    limit = alpha / max(float(singular_values(X.T @ residual)[0]) / n, _TINY)
     scale = float(np.clip(np.vdot(Y, residual) / n / square, -limit, limit))
     return value, scale * float(np.vdot(Y, residual)) / n - 0.5 * scale**2 * square
-
-
-def _fes_history(bounds: list[tuple[float, float]]) -> dict[str, np.ndarray]:
-    values, lower = np.array(bounds).T
-    best, bound = np.minimum.accumulate(values), np.maximum.accumulate(lower)
-    return {
-        "iteration": np.arange(1, len(values) + 1),
-        "objective": best,
-        "bound": bound,
-        "relative_gap": np.maximum(best - bound, 0.0) / np.maximum(best, np.finfo(float).tiny),
-    }
 
 
 @describe(
@@ -292,15 +354,7 @@ class MRCERegressor(PaperRegressor):
         solve = partial(
             alternate, alpha=self.alpha, alpha_precision=self.alpha_precision, tol=self.tol, max_iter=self.max_iter
         )
-        advice = "use fewer columns or tasks, or FESRegressor: the lasso of MRCE has a column for each coefficient"
-        fit = partial(on_shared_rows, solve=solve, fit_intercept=self.fit_intercept)
-        return LinearFit(fit, _mrce_bytes, "MRCERegressor", advice)
-
-
-def _mrce_bytes(n: int, d: int, T: int) -> int:
-    """Bound the memory of the lasso of all coefficients at once."""
-    design = T * min(n, d) * T * d
-    return 8 * (8 * n * d + 4 * n * T + max(n * d, 4 * design))
+        return LinearFit(solve, "MRCERegressor", self.fit_intercept, stacked=True)
 
 
 def alternate(

@@ -15,23 +15,16 @@ from ...data.arrays import listing
 from ...data.forms import Queries
 from ...engines.threads import Workers, count_workers
 from ...memory import check_memory
-from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, POSITIVE, Parameter, describe
+from ...parameters import COUNT, KERNEL_MACHINE, POSITIVE, Parameter, describe
 from ..fitting.two_stage import TwoStageFit
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
 from .machines import targets_of
 
-_FIELDS = frozenset(field.name for field in fields(TwoStageFit)) - {"targets"}
 _NAMES = (
-    "kernels * C couplings mu parsimony shrinkage min_rank targets n_rounds update refresh average "
-    "center_pairs reservoir max_exact normalize unknown_tasks min_rows task_column tol n_jobs random_state verbose"
+    "kernels * C mu shrinkage min_rank targets n_rounds update refresh average center_pairs reservoir max_exact "
+    "normalize min_rows task_column tol n_jobs random_state verbose"
 )
 _PARAMETERS: dict[str, Parameter] = {
-    "couplings": Parameter(
-        'None, "common" or dict',
-        "Parts of the functions that tasks share, as for `MKMTRLClassifier`. Stage 1 does not use them. Stage 2 fits "
-        "linked tasks as one exact machine, in which a coupling has the mean kernel weights of its tasks and the same "
-        "strength as the tasks' own parts.",
-    ),
     "mu": Parameter(
         "float",
         'Steps are divided by mu. With ``update="perceptron"`` it only rescales all weights and has no effect.',
@@ -114,18 +107,17 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 class _TwoStage(PaperEstimator):
     def specification(self) -> TwoStageFit:
-        given = {name: value for name, value in self.get_params(deep=False).items() if name in _FIELDS}
+        names = {field.name for field in fields(TwoStageFit)}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         return TwoStageFit(targets=targets_of(self), **given)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None, freeze_others: bool = False):
+    def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
         """Continue with the next rows of a stream; machines are fitted when they are first needed.
 
-        Every row is paired with a row of its task drawn from a reservoir of `reservoir` rows. The machine of the task
-        is fitted on the same reservoir. The first row of a task has no partner; it is skipped and counted in
-        `n_skipped_`. Kernels are fitted on the first 1000 rows of the stream, or by an earlier `fit`. The result does
-        not depend on how the stream is divided into calls.
-
+        Every row is paired with a random row of its task, from a sample of `reservoir` rows or from this call. The
+        machine of the task is fitted on the same sample. A row that is the only one of its task has no partner; it is
+        skipped and counted in `n_skipped_`. Kernels are fitted on the rows of the first call, or by an earlier `fit`.
         New tasks start with weights of zero, unrelated to other tasks.
 
         Parameters
@@ -134,9 +126,6 @@ class _TwoStage(PaperEstimator):
             As for `fit`; `y` of the same form in every call.
         classes : array, optional
             All classes of the stream; other classes then raise an error.
-        freeze_others : bool, default False
-            Whether tasks without rows in this call keep their kernel weights and predictions. (The online solver still
-            learns from the rows, and a later call with False continues from there.)
 
         Returns
         -------
@@ -148,42 +137,27 @@ class _TwoStage(PaperEstimator):
         piece = self.read_rows(X, y, tasks, reset=first)
         if not first and piece.form != self.data_form_:
             raise ValueError(f"this model was fitted on {self.data_form_} data, but got {piece.form} data")
-        unknown = np.setdiff1d(np.concatenate(piece.y), classes) if classes is not None and is_classifier(self) else ()
-        if len(unknown):
+        found = np.unique(np.concatenate(piece.y)) if is_classifier(self) else None
+        if found is not None and classes is not None and len(unknown := np.setdiff1d(found, classes)):
             raise ValueError(f"y has classes {listing(unknown)}, which are not among classes={listing(list(classes))}")
-        stream = specification.stream(specification.seed(), self.verbose) if first else self.stream_
-        if stream is None:
+        if not first and self.stream_ is None:
             raise ValueError("this model was fitted with parameters that do not allow partial_fit: fit it again")
-        if freeze_others and not first:
-            self._fit_missing_machines()
-            before = self.tasks_, self.kernel_weights_, self.functions_
+        known = [] if found is None else getattr(self, "classes_", found)
         with Workers(1):
-            stream.feed(piece)
-            self.store(specification.of_stream(stream, piece.form))
-        if freeze_others and not first:
-            tasks, weights, functions = before
-            kept = np.flatnonzero(~np.isin(tasks, piece.labels))
-            self.kernel_weights_[kept] = weights[kept]
-            self._fit_missing_machines()
-            self.functions_ = self.functions_.with_kept(functions, kept)
+            self.store(specification.continue_stream(getattr(self, "stream_", None), piece, self.verbose))
+        if found is not None:
+            self.classes_ = np.union1d(known, found)
         return self
 
-    def _fit_missing_machines(self) -> None:
-        """Fit the machines if the stream has new rows."""
-        check_is_fitted(self)
-        if "functions_" in vars(self):
-            return
-        plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
-        options = self.run_options()
-        check_memory(plan.memory(count_workers(options.n_jobs)))
-        for name, value in plan.run(options).attributes.items():
-            # Keep the kernel weights and classes of the stream: the machines see only a sample of its rows.
-            if name not in vars(self):
-                setattr(self, name, value)
-
     def read_queries(self, X: Any, tasks: Any) -> Queries:
-        """Return the validated arguments of `predict`; raise for tasks without a machine."""
-        self._fit_missing_machines()
+        """Return the validated arguments of `predict`; fit the machines of a stream; raise for tasks without one."""
+        check_is_fitted(self)
+        if "functions_" not in vars(self):
+            plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
+            options = self.run_options()
+            check_memory(plan.memory(count_workers(options.n_jobs)))
+            # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
+            self.__dict__ = {**plan.run(options).attributes, **vars(self)}
         queries = super().read_queries(X, tasks)
         every = np.arange(len(self.tasks_))
         needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
@@ -193,7 +167,7 @@ class _TwoStage(PaperEstimator):
         return queries
 
 
-@describe((*KERNEL_MACHINE, *COUPLED), _ATTRIBUTES, _NAMES, **_PARAMETERS)
+@describe(KERNEL_MACHINE, _ATTRIBUTES, _NAMES, **_PARAMETERS)
 class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     """Two-stage online MK-MTRL for classification, for data whose Gram matrices do not fit in memory, and for streams.
 
@@ -215,7 +189,7 @@ class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
     """
 
 
-@describe((*KERNEL_MACHINE, *COUPLED), _ATTRIBUTES, _NAMES, **_PARAMETERS)
+@describe(KERNEL_MACHINE, _ATTRIBUTES, _NAMES, **_PARAMETERS)
 class TwoStageMKMTRLRegressor(_TwoStage, PaperRegressor):
     """Two-stage online MK-MTRL for regression, for data whose Gram matrices do not fit in memory, and for streams.
 

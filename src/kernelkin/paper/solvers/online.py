@@ -1,12 +1,11 @@
 """Algorithm 2 of the paper: learn kernel weights and relationship from pairs of rows, without Gram or T x T matrices.
 
 `Rounds` are pairs of rows, which update an `OnlineState`; kernel weights are available at any time. `PairSource` draws
-rounds from a data set, and `Stream` makes them from the rows of a stream.
+rounds from a data set, and `Stream` pairs the rows of a stream.
 """
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,16 +15,13 @@ import numpy as np
 
 from ...data.forms import TaskData
 from ...kernels.grams import fit_diagonal_scaling
-from ...kernels.kernel import FittedKernel, Kernel, diagonals, evaluate, fit_kernels
+from ...kernels.kernel import FittedKernel
 from ..grams.row_kernels import RowKernels
-from ..learners.machines import Machine
 from ..penalties.relation import Relation, RelationPenalty
 
 # Bytes of rows and kernel values that a block of pairs takes, and its largest length.
 _BLOCK_BYTES = 1 << 25
 _BLOCK_LENGTH = 1 << 14
-# Rows that a stream collects before it fits the kernels on them, whatever the pieces are that they come in.
-START_ROWS = 1000
 
 
 def block_length(n_features: int, n_kernels: int) -> int:
@@ -220,16 +216,15 @@ class PairSource:
 
     A round draws a task, each with the same chance, then two of its rows, each with a chance in proportion to its cost:
     a row that counts twice is drawn twice as often. Memory is O(TK) for ``normalize="trace"``, besides the data.
-    `values` are the kernels on the rows, `machines` have the costs; `classes`: whether targets are classes.
+    `values` are the kernels on the rows, `costs` those of each task's rows; `classes`: whether targets are classes.
     """
 
     def __init__(
-        self, data: TaskData, values: RowKernels, machines: Sequence[Machine], normalize: str | None, *, classes: bool
+        self, data: TaskData, values: RowKernels, costs: Sequence[np.ndarray], normalize: str | None, *, classes: bool
     ) -> None:
         self.values, self.normalize, self.classes = values, normalize, classes
         self.rows = np.concatenate(data.rows)
         self.sizes = np.array([len(rows) for rows in data.rows])
-        costs = [machine.C[:, 0] for machine in machines]
         self.cost = np.concatenate(costs)
         self.ends, self.last = np.cumsum(self.cost), np.cumsum(self.sizes) - 1
         parts = zip(data.y, costs, strict=True)
@@ -251,10 +246,13 @@ class PairSource:
         """Yield rounds in blocks."""
         length = block_length(1 if self.values.kernels is None else self.values.X.shape[1], self.values.n_kernels)
         for start in range(0, n_rounds, length):
-            tasks, i, j = self.pairs(rng.random((min(length, n_rounds - start), 3)))
-            agree = np.where(self.targets[i] == self.targets[j], 1.0, -1.0)
-            signs = agree if self.classes else self.targets[i] * self.targets[j]
-            yield Rounds(tasks, signs, np.ascontiguousarray(self.scaled_values(tasks, i, j).T, dtype=np.float64))
+            yield self.rounds(*self.pairs(rng.random((min(length, n_rounds - start), 3))))
+
+    def rounds(self, tasks: np.ndarray, i: np.ndarray, j: np.ndarray) -> Rounds:
+        """Return the rounds of tasks (n,) and pairs of positions i, j (n,) of rows among those of all tasks."""
+        agree = np.where(self.targets[i] == self.targets[j], 1.0, -1.0)
+        signs = agree if self.classes else self.targets[i] * self.targets[j]
+        return Rounds(tasks, signs, np.ascontiguousarray(self.scaled_values(tasks, i, j).T, dtype=np.float64))
 
     def pairs(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Uniform numbers u (n, 3) -> tasks (n,) and the positions (n,) of two rows among those of all tasks."""
@@ -300,204 +298,77 @@ def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return centred / size if size > 0 else centred
 
 
-class Reservoirs:
-    """At most `capacity` rows of each task, every row seen so far with the same chance, and the rounds of new rows.
+class Stream:
+    """An online run that goes on with new rows, and a random sample of at most `capacity` rows of each task.
 
-    Every row takes the same two numbers from `rng` wherever a block of the stream ends, so that blocks do not matter.
-    Rows are stored once, however many tasks (of wide data) have them in their reservoirs.
+    Every row draws a rank once, and a task keeps the rows of the lowest ranks, so each row so far has the same chance.
+    An entry is a row of X with its task and target; tasks of wide data share rows.
 
     Attributes
     ----------
-    slots, seen : for each task the numbers of the entries (a row and a target) that it holds, and its rows so far.
-    n_seen, n_skipped : entries so far, which are numbered in the order in which they come; rows that had no partner.
-    held, row, y : (h,) the numbers of all entries that are held, in rising order, their rows of `X`, their targets.
-    sums, counts, moments : of each task the sum of k(x, x) (tasks, K), its rows, mean and sum of squares (tasks, 2).
+    X : (n, d) the rows that are held.
+    row, task, y, rank : (m,) of each entry the row of X, the position of the task in `labels`, target and rank.
+    n_skipped : rows so far that had no other row of their task to be paired with.
     """
 
-    def __init__(
-        self,
-        kernels: Sequence[FittedKernel],
-        normalize: str | None,
-        capacity: int,
-        rng: np.random.Generator,
-        *,
-        classes: bool,
-    ) -> None:
-        self.kernels, self.normalize, self.capacity, self.rng = tuple(kernels), normalize, capacity, rng
-        self.classes, self.n_skipped, self.n_seen = classes, 0, 0
-        self.slots: list[list[int]] = []
-        self.seen: list[int] = []
-        self.held, self.row, self.y = np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0)
-        self.X: np.ndarray | None = None
-        self.sums, self.counts, self.moments = np.zeros((0, len(self.kernels))), np.zeros(0), np.zeros((0, 2))
+    def __init__(self, run: OnlineRun, kernels: Sequence[FittedKernel], like: TaskData, capacity: int, seed: int):
+        self.run, self.kernels, self.capacity, self.seed = run, tuple(kernels), capacity, seed
+        # Not the numbers that `fit` draws pairs with.
+        self.rng, self.n_skipped = np.random.default_rng([seed, 1]), 0
+        self.labels: list[Any] = []
+        self.X, self.y = like.X[:0], like.y[0][:0]
+        self.row, self.task, self.rank = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)
 
-    def take(
-        self, X: np.ndarray, rows: np.ndarray, codes: np.ndarray, y: np.ndarray, *, learn: bool = True
-    ) -> Iterator[Rounds]:
-        """Take in rows X[rows] of tasks `codes` (n,) with targets y (n,), and yield their rounds in blocks.
+    def add(self, piece: TaskData) -> None:
+        """Add the rows of a piece to the sample."""
+        codes = {label: t for t, label in enumerate(self.labels)}
+        for label in piece.labels.tolist():
+            codes.setdefault(label, len(codes))
+        self.labels = list(codes)
+        tasks = np.repeat([codes[label] for label in piece.labels.tolist()], [len(rows) for rows in piece.rows])
+        self.row = np.concatenate([self.row, len(self.X) + np.concatenate(piece.rows)])
+        self.X = np.concatenate([self.X, piece.X]) if len(self.X) else piece.X
+        self.task = np.concatenate([self.task, tasks])
+        self.y = np.concatenate([self.y, *piece.y])
+        self.rank = np.concatenate([self.rank, self.rng.random(len(tasks))])
 
-        Without `learn` there are no rounds in the blocks, and no kernel is evaluated at a pair.
-        """
-        from .online_loops import scale_stream
+    def shrink(self) -> None:
+        """Leave out the entries of each task beyond its capacity."""
+        order = np.lexsort((self.rank, self.task))
+        place = np.arange(len(order)) - np.searchsorted(self.task[order], self.task[order])
+        kept = np.sort(order[place < self.capacity])
+        used, self.row = np.unique(self.row[kept], return_inverse=True)
+        self.X, self.task, self.y, self.rank = self.X[used], self.task[kept], self.y[kept], self.rank[kept]
 
-        length = block_length(X.shape[1], len(self.kernels))
-        for start in range(0, len(codes), length):
-            part = slice(start, start + length)
-            partner = self._plan(codes[part].tolist())
-            found, at = np.unique(rows[part], return_inverse=True)
-            # The rows of the block, after those that are held.
-            X_all = X[found] if self.X is None else np.concatenate([self.X, X[found]])
-            numbers = np.concatenate([self.held, np.arange(self.n_seen, self.n_seen + len(partner))])
-            row, target = np.concatenate([self.row, len(X_all) - len(found) + at]), np.concatenate([self.y, y[part]])
-            new = len(self.held) + np.arange(len(partner))
-            paired = np.flatnonzero(partner >= 0) if learn else np.arange(0)
-            other = np.searchsorted(numbers, np.maximum(partner, numbers[0]))
-            z = self._values(X_all, row[new[paired]], row[other[paired]])
-            rounds, signs = np.full(len(partner), -1), np.empty(len(paired))
-            rounds[paired] = np.arange(len(paired))
-            diagonal = np.ascontiguousarray(diagonals(self.kernels, X[found]).T, dtype=np.float64)[at]
-            settings, statistics = (self.classes, self.normalize == "trace"), (self.sums, self.counts, self.moments)
-            scale_stream(codes[part], y[part], target[other], rounds, diagonal, z, signs, *settings, *statistics)
-            self._keep(X_all, numbers, row, target)
-            self.n_skipped += len(partner) - len(paired) if learn else 0
-            yield Rounds(codes[part][paired], signs, z)
-
-    def data(self, labels: np.ndarray, classes: np.ndarray | None) -> TaskData:
-        """Return the rows in the reservoirs as data; `classes` decodes targets."""
-        assert self.X is not None
-        places = [np.searchsorted(self.held, own) for own in self.slots]
-        y = self.y if classes is None else classes[self.y.astype(np.intp)]
-        return TaskData(
-            X=self.X,
-            rows=tuple(self.row[own] for own in places),
-            y=tuple(y[own] for own in places),
-            sample_weight=np.ones(len(self.X)),
-            labels=labels,
-            form="long",
-        )
-
-    def _plan(self, codes: list[int]) -> np.ndarray:
-        """The number of each entry's partner from its task's reservoir, -1 without; then it is offered to that."""
-        more = max(codes) + 1 - len(self.slots)
-        if more > 0:
-            self.slots += [[] for _ in range(more)]
-            self.seen += [0] * more
-            self.sums, self.moments = (np.pad(array, ((0, more), (0, 0))) for array in (self.sums, self.moments))
-            self.counts = np.pad(self.counts, (0, more))
-        partner = []
-        for entry, (t, (u, v)) in enumerate(zip(codes, self.rng.random((len(codes), 2)).tolist(), strict=True)):
-            own = self.slots[t]
-            partner.append(own[int(u * len(own))] if own else -1)
-            self.seen[t] += 1
-            if len(own) < self.capacity:
-                own.append(self.n_seen + entry)
-            elif (place := int(v * self.seen[t])) < self.capacity:
-                own[place] = self.n_seen + entry
-        return np.array(partner)
-
-    def _values(self, X: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return the kernels (p, K) at pairs of rows of X."""
-        if not len(i):
-            return np.empty((0, len(self.kernels)))
-        rows, where = np.unique(np.concatenate([i, j]), return_inverse=True)
-        X, i, j = X[rows], where[: len(i)], where[len(i) :]
-        z = evaluate(self.kernels, X, at=(i, j))
-        if self.normalize == "cosine":
-            z = fit_diagonal_scaling("cosine", diagonals(self.kernels, X)).apply_pairs(z, i, j)
-        return np.ascontiguousarray(z.T, dtype=np.float64)
-
-    def _keep(self, X: np.ndarray, numbers: np.ndarray, row: np.ndarray, y: np.ndarray) -> None:
-        """Store the entries that are in reservoirs, of those held before and those of a block."""
-        self.held = np.sort(np.concatenate([np.array(own, dtype=int) for own in self.slots]))
-        kept = np.searchsorted(numbers, self.held)
-        used, self.row = np.unique(row[kept], return_inverse=True)
-        self.X, self.y, self.n_seen = X[used], y[kept], int(numbers[-1]) + 1
-
-
-class Codes:
-    """Labels as numbers, in the order in which they are first seen; `labels` is in the order of the numbers."""
-
-    def __init__(self, labels: Sequence[Any] = ()) -> None:
-        self.index = {label: code for code, label in enumerate(labels)}
-
-    def __call__(self, labels: np.ndarray) -> np.ndarray:
-        """labels (n,) -> codes (n,); new labels get the next numbers."""
-        values, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        for value in values[np.argsort(first)].tolist():
-            self.index.setdefault(value, len(self.index))
-        return np.array([self.index[value] for value in values.tolist()], dtype=np.intp)[inverse]
-
-    @property
-    def labels(self) -> np.ndarray:
-        return np.array(list(self.index))
-
-
-class Stream:
-    """Learn from the rows of a stream; the result does not depend on how the stream is divided into pieces.
-
-    The kernels are fitted on the first rows. `run` and `storage` are options of its `OnlineRun` and its `Reservoirs`;
-    `seed` is that of the draws, and of all else that is random about a fit on these rows.
-    """
-
-    def __init__(
-        self, kernels: Sequence[Kernel], solver: Online, *, run: dict[str, Any], storage: dict[str, Any], seed: int
-    ) -> None:
-        self.kernels, self.solver, self.options, self.storage, self.seed = kernels, solver, run, storage, seed
-        self.rng = np.random.default_rng(seed)
-        self.tasks, self.classes = Codes(), Codes() if storage["classes"] else None
-        self.waiting: list[TaskData] = []
-        self.reservoirs: Reservoirs | None = None
-        self.run: OnlineRun | None = None
-
-    def after(
-        self, run: OnlineRun, data: TaskData, kernels: Sequence[FittedKernel], rng: np.random.Generator
-    ) -> Stream:
-        """Return this stream, to go on where a run on `data` has ended, with rows of it in the reservoirs."""
-        self.rng, self.tasks = rng, Codes(data.labels.tolist())
-        self.run, self.reservoirs = copy.copy(run), Reservoirs(kernels, rng=rng, **self.storage)
-        self.run.n_rounds = None
-        for _ in self.reservoirs.take(data.X, *self._rows(data), learn=False):
-            pass
-        return self
-
-    def feed(self, piece: TaskData) -> None:
-        """Learn from the rows of a piece, or keep them until there are enough to fit the kernels on."""
-        self.waiting.append(piece)
-        if self.reservoirs is not None or sum(len(part.X) for part in self.waiting) >= START_ROWS:
-            self._learn()
-
-    def begun(self) -> Stream:
-        """Return this stream, or while it waits for rows a copy that has begun with those it has."""
-        if self.reservoirs is not None:
-            return self
-        early = copy.deepcopy(self)
-        early._learn()
-        return early
+    def learn(self, piece: TaskData, normalize: str | None, *, classes: bool) -> None:
+        """Pair each row of a piece with a random row of its task, from the sample or the piece, and learn from that."""
+        held = len(self.row)
+        self.add(piece)
+        values, data = RowKernels.of(self.X, self.kernels, normalize), self.data()
+        source = PairSource(data, values, [np.ones(len(rows)) for rows in data.rows], normalize, classes=classes)
+        position = np.argsort(np.argsort(self.task, kind="stable"))
+        # In the order of the rows, not of the tasks.
+        new = held + np.argsort(self.row[held:], kind="stable")
+        paired = new[source.sizes[self.task[new]] > 1]
+        self.n_skipped += len(new) - len(paired)
+        length = block_length(self.X.shape[1], len(self.kernels))
+        for start in range(0, len(paired), length):
+            part = paired[start : start + length]
+            tasks, i = self.task[part], position[part]
+            j = source.last[tasks] - (self.rng.random(len(part)) * (source.sizes[tasks] - 1)).astype(np.intp)
+            first = source.last[tasks] - source.sizes[tasks] + 1
+            self.run.step(source.rounds(tasks, i, np.where(j == i, first, j)))
+        self.shrink()
 
     def data(self) -> TaskData:
-        """Return the rows in the reservoirs of a stream that has begun."""
-        classes = None if self.classes is None else self.classes.labels
-        if self.reservoirs is None:
-            raise ValueError("this stream has too few rows: its kernels are not fitted yet")
-        return self.reservoirs.data(self.tasks.labels, classes)
-
-    def _learn(self) -> None:
-        """Learn from the waiting pieces; the first pieces fit the kernels."""
-        if self.reservoirs is None or self.run is None:
-            X = np.concatenate([piece.X for piece in self.waiting])[:START_ROWS]
-            kernels = fit_kernels(self.kernels, X, self.waiting[0].feature_names)
-            self.run = OnlineRun(self.solver, len(kernels), **self.options)
-            self.reservoirs = Reservoirs(kernels, rng=self.rng, **self.storage)
-        for piece in self.waiting:
-            for rounds in self.reservoirs.take(piece.X, *self._rows(piece)):
-                self.run.step(rounds)
-        self.waiting = []
-
-    def _rows(self, piece: TaskData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of X, their tasks and targets as they came: by row, and on wide data by task within it."""
-        rows = np.concatenate(piece.rows)
-        order = np.argsort(rows, kind="stable")
-        own = np.repeat(np.arange(piece.n_tasks), [len(part) for part in piece.rows])[order]
-        y = np.concatenate(piece.y)[order]
-        targets = y if self.classes is None else self.classes(y)
-        return rows[order], self.tasks(piece.labels[own]), targets.astype(np.float64)
+        """Return the sample as training data."""
+        order = np.argsort(self.task, kind="stable")
+        ends = np.searchsorted(self.task[order], np.arange(1, len(self.labels)))
+        return TaskData(
+            X=self.X,
+            rows=tuple(np.split(self.row[order], ends)),
+            y=tuple(np.split(self.y[order], ends)),
+            sample_weight=np.ones(len(self.X)),
+            labels=np.array(self.labels),
+            form="long",
+        )

@@ -1,6 +1,6 @@
 """The compiled loops of the online solver; imported where they are used, since numba is slow to import.
 
-`run_rounds` learns from rounds; `center_pairs` and `scale_stream` prepare them.
+`run_rounds` learns from rounds; `center_pairs` prepares them.
 
 Task t's weights are ``held[t] L + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
 what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
@@ -101,37 +101,3 @@ def center_pairs(tasks, z, sums, counts):
             sums[0, k] += z[r, k]
             sums[t, k] += z[r, k]
             z[r, k] -= (sums[t, k] + PRIOR * sums[0, k] / counts[0]) / (counts[t] + PRIOR)
-
-
-@compiled(
-    f"({_INTS}, {_FLOATS}, {_FLOATS}, {_INTS}, {_TABLE}, float64[:, ::1], float64[::1], boolean, boolean, "
-    "float64[:, ::1], float64[::1], float64[:, ::1])",
-    "the two-stage loops",
-    2,
-)
-def scale_stream(codes, y, other, rounds, diagonal, z, signs, classes, trace, sums, counts, moments):
-    """Signs and scaled values of the rounds of a block, by the statistics of their tasks up to each row.
-
-    codes (n,), y (n,) targets, other (n,) those of the partners, rounds (n,) the round of each row or -1, diagonal (n,
-    K) k(x, x) of the rows. sums (T, K) of the diagonal, counts (T,), moments (T, 2): mean, and sum of squares about
-    it.
-    """
-    for e in range(len(codes)):
-        t, r = codes[e], rounds[e]
-        counts[t] += 1.0
-        step = y[e] - moments[t, 0]
-        moments[t, 0] += step / counts[t]
-        moments[t, 1] += step * (y[e] - moments[t, 0])
-        for k in range(sums.shape[1]):
-            sums[t, k] += diagonal[e, k]
-        if r < 0:
-            continue
-        if classes:
-            signs[r] = 1.0 if y[e] == other[e] else -1.0
-        elif moments[t, 1] > 0.0:
-            signs[r] = (y[e] - moments[t, 0]) * (other[e] - moments[t, 0]) * counts[t] / moments[t, 1]
-        else:
-            signs[r] = 0.0
-        if trace:
-            for k in range(sums.shape[1]):
-                z[r, k] = z[r, k] * counts[t] / sums[t, k] if sums[t, k] > 0.0 else 0.0

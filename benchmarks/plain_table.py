@@ -56,7 +56,7 @@ def run(repetitions: int) -> Report:
         write_table(Path(name) / "data.csv")
         score = fit_table(Path(name))["sharing"]["comparisons"]["new rows of known groups"]["scores"]["Kin"]["R²"]
         # The goal is about the fit, without the comparison with simpler models.
-        plain = ("--repeats", "0")
+        plain = ("--no-comparison",)
         for _ in range(min(repetitions, 3)):
             began = processor_seconds()
             _, wall, _ = timed(lambda: fit_table(Path(name), *plain))

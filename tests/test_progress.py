@@ -28,10 +28,10 @@ def test_lines_have_the_step_its_parts_and_the_time_left(clock):
     with Progress(2, log, clock) as progress:
         progress.begin("MK-MTRL")
         clock.now += INTERVAL
-        progress.part(5, 20, "candidate")
-        progress.part(6, 20, "candidate")  # too soon for another line
+        progress.share(5 / 20, "candidate 5 of 20")
+        progress.share(6 / 20, "candidate 6 of 20")  # too soon for another line
         clock.now += 3 * INTERVAL
-        progress.part(20, 20, "candidate")
+        progress.share(1.0, "candidate 20 of 20")
         progress.begin("AVG")
     assert log.getvalue().splitlines() == [
         "[1/2] MK-MTRL",
@@ -51,16 +51,6 @@ def test_a_step_whose_share_is_known(clock):
     assert log.getvalue().splitlines()[1] == "[1/2] search: best so far: one, about 10 s left"
 
 
-def test_cached_steps_do_not_count_in_the_estimate(clock):
-    progress = Progress(10, io.StringIO(), clock)
-    for _ in range(4):
-        progress.finish(cached=True)
-    assert progress.seconds_left is None
-    clock.now += 3.0
-    progress.finish()
-    assert progress.seconds_left == pytest.approx(3.0 * 5)
-
-
 def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     screen = Screen()
@@ -71,27 +61,12 @@ def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch)
     assert last == "" and "\n" not in screen.getvalue()
 
 
-def test_a_notebook_gets_one_line_that_is_drawn_once_a_second(clock):
-    # Notebooks are known by the module of their streams.
-    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
-    with Progress(2, stream, clock) as progress:
-        progress.begin("MK-MTRL")
-        for done in range(3000):
-            clock.now += 0.01
-            progress.part(done, 3000, "candidate")
-    written = stream.getvalue()
-    assert "\n" not in written and "\x1b" not in written
-    _, *drawn, empty, last = written.split("\r")
-    assert 29 <= len(drawn) <= 32 and {len(line) for line in drawn} == {80}
-    assert empty.strip() == last == ""
-
-
 def test_a_terminal_is_not_drawn_to_for_every_part(clock):
     screen = Screen()
     progress = Progress(1, screen, clock)
     progress.begin("MK-MTRL")
     for done in range(1000):
-        progress.part(done, 1000, "candidate")
+        progress.share(done / 1000)
     assert screen.getvalue().count("\r") == 1
 
 

@@ -30,7 +30,6 @@ from .engines import (
     state_without_engine,
 )
 from .exceptions import warn_user
-from .facts import with_facts
 from .kernels.families import is_precomputed
 from .memory import check_memory
 
@@ -63,20 +62,17 @@ class Fitted(NamedTuple):
     warnings: tuple[tuple[str, type[Warning]], ...] = ()
 
 
-class ShownEstimator(BaseEstimator):
-    """An estimator with a summary of the fit in notebooks, and pickles without a Dask client."""
+class TaskRouted(BaseEstimator):
+    """Base class of models and searches: clones share a Dask client, and pickles have none."""
 
     __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
-
-    def _repr_html_inner(self) -> str:
-        return with_facts(self, super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        found = super()._repr_mimebundle_(**kwargs)
-        return {**found, "text/html": with_facts(self, found["text/html"])} if "text/html" in found else found
+    # With metadata routing, tasks are passed on without a request.
+    __metadata_request__fit: ClassVar = {"tasks": True}
+    __metadata_request__score: ClassVar = {"tasks": True}
+    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
 
-class MultiTaskEstimator(ShownEstimator):
+class MultiTaskEstimator(TaskRouted):
     """Base class of multi-task estimators. Subclasses define parameters and `specification`."""
 
     task_column: Any
@@ -84,11 +80,6 @@ class MultiTaskEstimator(ShownEstimator):
     takes_groupings: ClassVar[bool] = False
     tasks_: np.ndarray
     functions_: Any
-
-    # With metadata routing, tasks are passed on without a request.
-    __metadata_request__fit: ClassVar = {"tasks": True}
-    __metadata_request__score: ClassVar = {"tasks": True}
-    __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
 
     @abstractmethod
     def specification(self) -> Any:

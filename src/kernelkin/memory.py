@@ -62,7 +62,7 @@ def memory_limit() -> int:
 def available_memory(root: str = "/") -> int:
     """Return the bytes that are available to this process.
 
-    This is the minimum over the machine, the control groups (version 2) and the resource limits. `root` is for tests.
+    This is the minimum over the machine and the control groups (version 2). `root` is for tests.
     """
     found = re.search(r"^MemAvailable:\s+(\d+)", _read(root, "proc/meminfo"), re.MULTILINE)
     page = os.sysconf("SC_PAGE_SIZE")
@@ -77,15 +77,6 @@ def available_memory(root: str = "/") -> int:
             # The page cache is freed if memory is needed.
             cache = re.search(r"^inactive_file (\d+)", _read(root, f"{folder}/memory.stat"), re.MULTILINE)
             limits.append(int(most) - int(used) + (int(cache[1]) if cache else 0))
-    try:
-        import resource
-
-        pages = [int(field) for field in _read(root, "proc/self/statm").split()]
-        for name, taken in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
-            if (limit := resource.getrlimit(name)[0]) != resource.RLIM_INFINITY:
-                limits.append(limit - taken * page)
-    except (ImportError, IndexError, ValueError):
-        pass  # not on Linux
     return max(min(limits), 0)
 
 

@@ -37,7 +37,7 @@ PARAMETERS: dict[str, Parameter] = {
     "kernels": Parameter(
         'None, "auto", "precomputed", dict, or a kernel, a name, a callable, or a list of these',
         "The base kernels. None: Gaussian kernels of several widths around the median distance, and a linear kernel. "
-        '"auto": these, and Gaussian kernels on single columns and on groups of columns found in the data. A dict from '
+        '"auto": these, and a Gaussian kernel on each column. A dict from '
         "names to columns: the default kernels, and kernels on each of these groups of columns. "
         '"precomputed": X contains Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),

@@ -1,4 +1,4 @@
-"""Progress display: lines in a log, a bar on a terminal or in a notebook, with the time left.
+"""Progress display: lines in a log, a bar on a terminal, with the time left.
 
 tqdm is not used because it does not support steps of different length, does not escape control characters, and raises
 an error when its stream is closed.
@@ -16,9 +16,9 @@ from threading import Lock
 from typing import TextIO
 
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
-# Seconds between two updates of the bar for the same step. A notebook file stores every update.
-REDRAW, NOTEBOOK_REDRAW = 0.1, 1.0
-_BAR, _NOTEBOOK_WIDTH = 20, 80
+REDRAW = 0.1  # seconds between two updates of the bar for the same step
+_BAR = 20  # characters of the bar
+_CLEAR = "\r\x1b[K"  # erases the line that was drawn last
 
 
 class Progress:
@@ -43,13 +43,10 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         weights: Sequence[float] | None = None,
     ) -> None:
-        self.total, self.finished, self.cached = total, 0, 0
+        self.total, self.finished = total, 0
         self._work = list(accumulate(weights or [1.0] * total, initial=0.0))
         self._stream, self._clock = sys.stderr if stream is None else stream, clock
-        # Notebook front ends support carriage returns, but not all can erase a line.
-        self._notebook = type(self._stream).__module__.startswith("ipykernel.")
-        self._bar = self._notebook or (self._stream is not None and self._stream.isatty())
-        self._pause = NOTEBOOK_REDRAW if self._notebook else REDRAW if self._bar else INTERVAL
+        self._bar = self._stream is not None and self._stream.isatty()
         self._start, self._last, self._shown = clock(), -INTERVAL, 0
         self._begun, self._share, self._text = False, 0.0, ""
         self._lock = Lock()
@@ -67,21 +64,16 @@ class Progress:
             self._begun, self._share, self._text = True, 0.0, text
             self._show(text)
 
-    def part(self, done: int, of: int, text: str = "part") -> None:
-        """Report how many of the equal parts of the current step are done."""
-        self.share(done / of, f"{text} {done} of {of}")
-
     def share(self, share: float, text: str = "") -> None:
         """Report the finished share of the current step, between 0 and 1."""
         with self._lock:
             self._share = share
             self._show(f"{self._text}: {text}" if text else self._text)
 
-    def finish(self, text: str = "", *, cached: bool = False) -> None:
-        """Finish a step; a cached step took no time and is left out of the estimate."""
+    def finish(self, text: str = "") -> None:
+        """Finish a step."""
         with self._lock:
             self.finished += 1
-            self.cached += cached
             self._begun, self._share = False, 0.0
             self._show(text)
 
@@ -89,8 +81,7 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Return an estimate of the remaining seconds; None before the first measurement."""
         done = self._done()
-        measured = done - self.cached
-        return (self._clock() - self._start) * (self._work[-1] - done) / measured if measured else None
+        return (self._clock() - self._start) * (self._work[-1] - done) / done if done else None
 
     def _done(self) -> float:
         """Return the finished work, in units of the weights."""
@@ -101,11 +92,11 @@ class Progress:
         """Remove the bar from a terminal to print other text; the next step draws it again."""
         with self._lock:
             if self._bar:
-                self._draw("")
+                self._write(_CLEAR)
 
     def _show(self, text: str) -> None:
         number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
-        if number == self._shown and now - self._last < self._pause:
+        if number == self._shown and now - self._last < (REDRAW if self._bar else INTERVAL):
             return
         self._shown, self._last = number, now
         line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
@@ -114,12 +105,8 @@ class Progress:
             self._write(line + "\n")
             return
         filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
-        width = _NOTEBOOK_WIDTH if self._notebook else shutil.get_terminal_size().columns
-        self._draw(f"{'#' * filled}{'.' * (_BAR - filled)} {line[: width - _BAR - 2]}")
-
-    def _draw(self, text: str) -> None:
-        """Replace the line that was drawn last."""
-        self._write(f"\r{text:{_NOTEBOOK_WIDTH}}" + ("" if text else "\r") if self._notebook else f"\r\x1b[K{text}")
+        shown = line[: shutil.get_terminal_size().columns - _BAR - 2]
+        self._write(f"{_CLEAR}{'#' * filled}{'.' * (_BAR - filled)} {shown}")
 
     def _write(self, text: str) -> None:
         try:

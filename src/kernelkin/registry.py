@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import kin
 from .paper import models as paper
-
-_MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
-_ROTHMAN = "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"
-_KLOFT = "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011"
-_TANG = "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009"
-_JAWANPURIA = "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011"
-_BUCAK = "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010"
-_ARGYRIOU = "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008"
-_ZHANG = "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014"
-_YUAN = (
-    "Yuan, Ekici, Lu and Monteiro, Dimension Reduction and Coefficient Estimation in Multivariate Linear Regression, "
-    "JRSS B 2007"
-)
-_TIBSHIRANI = "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996"
 
 
 class RegisteredModel(NamedTuple):
@@ -29,17 +15,15 @@ class RegisteredModel(NamedTuple):
     ----------
     name : name in tables and on the command line.
     prefix : prefix of the names of its estimators.
-    reference : the publication that proposed it.
     description : description in one line.
-    aliases : other names, as in the paper and its references.
+    reference : the publication that proposed it.
     needs_wide : whether all tasks must have the same rows, without missing labels.
     """
 
     name: str
     prefix: str
-    reference: str
     description: str
-    aliases: tuple[str, ...] = ()
+    reference: str
     needs_wide: bool = False
 
     @property
@@ -58,61 +42,41 @@ class RegisteredModel(NamedTuple):
         return tuple(estimator for estimator in (self.classifier, self.regressor) if estimator is not None)
 
 
-_SMOOTHS = "mixed kernel models: partially pooled intercepts, slopes and smooth functions of groups; no tuning needed"
-_RELATED = "kernel weights of all tasks, related by a task relationship that is learned with them"
-_ONLINE = "kernel weights as in MK-MTRL, learned online from pairs of rows, then one machine per task"
-_ALONE = "one machine per task on one kernel, without sharing or kernel learning"
-_EVEN = "one machine per task on the average of the kernels"
-_SELECTED = "all tasks select the same few kernels, and use them to different degrees"
-_WORST = "one vector of kernel weights that is best for the worst task, learned one task at a time"
-_COVARIANCE = "sparse multivariate linear regression with a sparse inverse covariance of the errors"
-_MODELS = (
-    RegisteredModel("Kin", "Kin", "this library", _SMOOTHS, ("KinRegressor", "KinClassifier")),
-    RegisteredModel("MK-MTRL", "MKMTRL", _MURUGESAN, _RELATED, ("MKMTRL",)),
-    RegisteredModel(
-        "Two-stage MK-MTRL", "TwoStageMKMTRL", _MURUGESAN, _ONLINE, ("TS-MK-MTRL", "two-stage, online MK-MTRL")
-    ),
-    RegisteredModel("STL", "STL", _MURUGESAN, _ALONE, ("single-task learning", "SVM", "KRR")),
-    RegisteredModel("AVG", "Average", _MURUGESAN, _EVEN, ("Average", "average kernel")),
-    RegisteredModel(
-        "IMKL",
-        "IMKL",
-        _KLOFT,
-        "kernel weights learned separately for each task, with a p-norm penalty",
-        ("MKL", "independent multiple kernel learning"),
-    ),
-    RegisteredModel(
-        "IKL", "IKL", _TANG, "one vector of kernel weights learned for all tasks together", ("input kernel learning",)
-    ),
-    RegisteredModel("MK-MTFL", "MKMTFL", _JAWANPURIA, _SELECTED, ("MKMTFL",)),
-    RegisteredModel("MKL-SA", "MKLSA", _BUCAK, _WORST, ("MKLSA",)),
-    RegisteredModel(
-        "MTFL",
-        "MTFL",
-        _ARGYRIOU,
-        "functions of all tasks based on a few shared features of one kernel",
-        ("multi-task feature learning",),
-    ),
-    RegisteredModel(
-        "MTRL",
-        "MTRL",
-        _ZHANG,
-        "functions of all tasks on one kernel, with a learned task covariance",
-        ("multi-task relationship learning",),
-    ),
-    RegisteredModel("MRCE", "MRCE", _ROTHMAN, _COVARIANCE, needs_wide=True),
-    RegisteredModel(
-        "FES",
-        "FES",
-        _YUAN,
-        "multivariate linear regression with few factors",
-        ("factor estimation and selection",),
-        needs_wide=True,
-    ),
-    RegisteredModel("Lasso", "Lasso", _TIBSHIRANI, "sparse linear regression for each task"),
-    RegisteredModel("OLS", "OLS", "scikit-learn, LinearRegression", "linear least squares for each task"),
-    RegisteredModel("Mean", "Mean", "scikit-learn, DummyRegressor", "the training mean of each task, as a baseline"),
-)
+_MURUGESAN = "Murugesan and Carbonell, Multi-Task Multiple Kernel Relationship Learning, SDM 2017"
+# Each with its name, the prefix of its estimators, a description and a reference.
+_MODELS = tuple(
+    RegisteredModel(*each, needs_wide=each[0] in ("MRCE", "FES"))
+    for each in [
+        ("Kin", "Kin", "mixed kernel models: partially pooled intercepts, slopes and smooth functions of groups; no "
+         "tuning needed", "this library"),
+        ("MK-MTRL", "MKMTRL", "kernel weights of all tasks, related by a task relationship that is learned with them",
+         _MURUGESAN),
+        ("Two-stage MK-MTRL", "TwoStageMKMTRL", "kernel weights as in MK-MTRL, learned online from pairs of rows, then "
+         "one machine per task", _MURUGESAN),
+        ("STL", "STL", "one machine per task on one kernel, without sharing or kernel learning", _MURUGESAN),
+        ("AVG", "Average", "one machine per task on the average of the kernels", _MURUGESAN),
+        ("IMKL", "IMKL", "kernel weights learned separately for each task, with a p-norm penalty",
+         "Kloft, Brefeld, Sonnenburg and Zien, Lp-Norm Multiple Kernel Learning, JMLR 2011"),
+        ("IKL", "IKL", "one vector of kernel weights learned for all tasks together",
+         "Tang, Chen and Ye, On Multiple Kernel Learning with Multiple Labels, IJCAI 2009"),
+        ("MK-MTFL", "MKMTFL", "all tasks select the same few kernels, and use them to different degrees",
+         "Jawanpuria and Nath, Multi-task Multiple Kernel Learning, SDM 2011"),
+        ("MKL-SA", "MKLSA", "one vector of kernel weights that is best for the worst task, learned one task at a time",
+         "Bucak, Jin and Jain, Multi-label Multiple Kernel Learning by Stochastic Approximation, NIPS 2010"),
+        ("MTFL", "MTFL", "functions of all tasks based on a few shared features of one kernel",
+         "Argyriou, Evgeniou and Pontil, Convex Multi-Task Feature Learning, Machine Learning 2008"),
+        ("MTRL", "MTRL", "functions of all tasks on one kernel, with a learned task covariance",
+         "Zhang and Yeung, A Regularization Approach to Learning Task Relationships in Multitask Learning, TKDD 2014"),
+        ("MRCE", "MRCE", "sparse multivariate linear regression with a sparse inverse covariance of the errors",
+         "Rothman, Levina and Zhu, Sparse Multivariate Regression With Covariance Estimation, JCGS 2010"),
+        ("FES", "FES", "multivariate linear regression with few factors", "Yuan, Ekici, Lu and Monteiro, Dimension "
+         "Reduction and Coefficient Estimation in Multivariate Linear Regression, JRSS B 2007"),
+        ("Lasso", "Lasso", "sparse linear regression for each task",
+         "Tibshirani, Regression Shrinkage and Selection via the Lasso, JRSS B 1996"),
+        ("OLS", "OLS", "linear least squares for each task", "scikit-learn, LinearRegression"),
+        ("Mean", "Mean", "the training mean of each task, as a baseline", "scikit-learn, DummyRegressor"),
+    ]
+)  # fmt: skip
 
 
 def all_models() -> tuple[RegisteredModel, ...]:
@@ -128,8 +92,8 @@ def all_models() -> tuple[RegisteredModel, ...]:
 
 
 def find_model(name: str) -> RegisteredModel:
-    """Return the model with this name or alias, ignoring case."""
-    known: dict[str, Any] = {key.lower(): model for model in _MODELS for key in (model.name, *model.aliases)}
+    """Return the model with this name, or prefix of its estimators, ignoring case."""
+    known = {key.lower(): model for model in _MODELS for key in (model.name, model.prefix)}
     if name.lower() not in known:
         raise ValueError(f"unknown model {name!r}; known models: {', '.join(model.name for model in _MODELS)}")
     return known[name.lower()]

@@ -88,11 +88,11 @@ REGRESSION = {
     "too large": (1e150 * Y, r"y has values of size \d\.\d+e\+150; above 1e\+150 a fit overflows: rescale y$"),
     "a column without a name": (
         pd.DataFrame({"p": Y, None: Y}),
-        r"column 1 of y has no name; column names label the tasks$",
+        r"the columns of y must have one name each, which labels the task; got 'p', (nan|None)$",
     ),
     "columns of several levels": (
         pd.DataFrame(np.column_stack([Y, Y]), columns=pd.MultiIndex.from_tuples([("p", 1), ("p", 2)])),
-        r"the columns of y have names of several levels, such as \('p', 1\): flatten them$",
+        r"the columns of y must have one name each, which labels the task; got \('p', 1\), \('p', 2\)$",
     ),
     "a task without labels": (
         np.column_stack([Y, np.nan * Y]),
@@ -106,13 +106,8 @@ CLASSIFICATION = {
         r"Unknown label type: continuous\. Maybe you are trying to fit a classifier, which expects dis",
     ),
     "NaN": (put(Y > 0, 3, np.nan, float), r"Input y contains NaN or None in row 3 "),
-    "integers that floats merge": (
-        [*[2**53 + 1, float(2**53)] * HALF],
-        r"y mixes integers and floats, and 9007199254",
-    ),
     "mixed classes": (put(CLASSES, 3, 1, object), r"the classes in y are of mixed types: int, str$"),
     "bytes": ([b"p"] * N, r"the classes in y are bytes: decode them to text$"),
-    "a trailing NUL": (["a", "a\0"] * HALF, r"class 'a\\x00' ends in a NUL character, which NumPy would drop: rename"),
     "one class": (["no"] * N, r"the data has one class only \('no'\); a classifier needs two or more$"),
     "text in one task, numbers in another": (
         pd.DataFrame({"p": ["u", "v"] * HALF, "q": [0, 1] * HALF}),
@@ -124,18 +119,10 @@ LABELS = {
     "too short": (TASKS[:-1], r"X has 12 rows, but tasks has 11$"),
     "a word": ("ada", r"tasks='ada' is a string, not the task of each row: .* set task_column='ada' on the estimator$"),
     "a number": (3, r"tasks must be one label for each row, not an array of shape \(\)$"),
-    "sets, which have no total order": (
-        [frozenset("ab"), frozenset("c"), frozenset("ab"), frozenset("a")] * 3,
-        r"task labels of type frozenset cannot be sorted: use text or numbers$",
-    ),
-    "integers that floats merge": (
-        [2**53 + 1, float(2**53)] * HALF,
-        r"tasks mixes integers and floats, and 9007199254740993 is not an exact float: use one type$",
-    ),
+    "values without an order": ([{}, {"a": 1}] * HALF, r"task labels of type dict cannot be sorted: use text or numb"),
     "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
     "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
     "mixed types": ([1, *"ab" * 5, "a"], r"task labels are of mixed types: int, str$"),
-    "a trailing NUL": (["a", "a\0"] * HALF, r"task label 'a\\x00' ends in a NUL character, which NumPy would drop: r"),
     "one row": (
         [7] + [1] * (N - 1),
         r"task 7 has one sample only \(n_samples=1\) with a label and a positive weight; a",

@@ -10,7 +10,6 @@ from kernelkin import (
     MKMTRLClassifierCV,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
-    TwoStageMKMTRLClassifier,
     gaussian_kernels,
 )
 from kernelkin.data.forms import read_training
@@ -141,14 +140,6 @@ def test_cross_validation_keeps_tiny_tasks_in_training():
         search.fit(X, labels, tasks=tasks)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         assert search.best_params_ == {"C": 10.0} or scoring == "roc_auc"
-
-
-def test_two_stages_couple_tiny_tasks():
-    X, labels, tasks = make_classes()
-    options = {"C": 10.0, "n_rounds": 300, "random_state": 0}
-    model = TwoStageMKMTRLClassifier(KERNELS, couplings="common", **options).fit(X, labels, tasks=tasks)
-    new, truth, _ = make_tasks((200,), seed=1)
-    assert np.mean(model.predict(new, tasks=np.full(200, "d")) == np.where(truth > 0, "yes", "no")) > 0.7
 
 
 def test_kin_learns_tiny_tasks():

@@ -203,7 +203,7 @@ def test_refusals_of_a_family():
         (lambda: linear_kernels(columns=[True, False]), "'linear': .* found True"),
         (lambda: linear_kernels(columns=slice("a", "c")), "'linear': .* found 'a'"),
         (lambda: Kernel("mine", LinearKernel(), columns=[0.5]), "'mine': .* found 0.5"),
-        (lambda: view_kernels({}), "at least one view"),
+        (lambda: view_kernels({}), "at least one group"),
         (lambda: view_kernels({"v": 0}, linear_kernels(columns=1)), r"'linear\[1\]' already has columns"),
         (lambda: resolve_kernels([]), "empty list"),
         (lambda: resolve_kernels("gauss"), "unknown kernel 'gauss'; known names: .*'laplacian'"),

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kernelkin import KinClassifier, KinRegressor
-from kernelkin.facts import fit_facts
 from kernelkin.kin import fit as kin_fit
 from kernelkin.mixed import Structure, structures
 from mixed.test_places import Shards
@@ -44,7 +43,6 @@ def test_features_report_what_they_lose_and_more_lose_less(rows):
     assert (few.features_["count"], many.features_["count"]) == (6, 60)
     assert many.features_["missed_variance"] < few.features_["missed_variance"] < 1
     assert 0 < few.features_["error"] != few.features_["error_with_half"]
-    assert dict(fit_facts(few))["Features of the common function"].startswith("6, which miss")
     assert "approximated by 6 features; with half as many, the error of held-out rows is" in few.explain()
 
 

@@ -1,8 +1,4 @@
-"""How much memory a fit may take: the variable, the machine, control groups and resource limits."""
-
-import json
-import subprocess
-import sys
+"""How much memory a fit may take: the variable, the machine and control groups."""
 
 import pytest
 
@@ -87,44 +83,6 @@ GROUPS = {
 def test_control_groups_count(system, name):
     files, expected = GROUPS[name]
     assert available_memory(system(files)) == expected
-
-
-def test_resource_limits_count(system, monkeypatch):
-    resource = pytest.importorskip("resource")
-    import os
-
-    page = os.sysconf("SC_PAGE_SIZE")
-    limits = {resource.RLIMIT_AS: 5 * GIB, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (limits[which], resource.RLIM_INFINITY))
-    root = system({"proc/self/statm": f"{GIB // page} 9 9 9 0 {GIB // page // 2} 0\n"})
-    assert available_memory(root) == 4 * GIB
-    limits[resource.RLIMIT_DATA] = 2 * GIB
-    assert available_memory(root) == 2 * GIB - GIB // 2
-
-
-def test_a_process_with_a_limit_of_its_own_is_refused_what_it_cannot_have():
-    pytest.importorskip("resource")
-    program = """
-import json, resource
-import numpy as np
-from kernelkin import MKMTRLRegressor
-from kernelkin.exceptions import GramMemoryError
-from kernelkin.memory import available_memory
-
-X = np.random.default_rng(0).normal(size=(3000, 2))
-before, used = available_memory(), int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.RLIM_INFINITY))
-try:
-    MKMTRLRegressor().fit(X, X[:, 0])
-except GramMemoryError as error:
-    print(json.dumps([before, available_memory(), str(error)]))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    before, after, message = json.loads(done.stdout)
-    # The process may have given back a little of what it used when the limit was set.
-    assert after <= 2**28 + 2**20 < before
-    assert "are available: use the TwoStageMKMTRL estimators" in message
 
 
 def test_a_fit_is_refused_just_below_its_estimate_and_goes_through_at_it(monkeypatch):

@@ -110,18 +110,3 @@ def test_the_way_to_a_model_is_named():
     assert how_to_make("a linear mixed model") == "kernelkin.relations.LinearMixedModel"
     with pytest.raises(ValueError, match="no baseline is named 'linear'"):
         make_baselines(False, ["linear"])
-
-
-def test_means_of_groups_come_from_other_rows_and_new_groups_have_the_mean():
-    from kernelkin.relations.baselines import GroupMeans
-
-    X = np.column_stack([np.repeat([0.0, 1.0], 10), np.arange(20.0)])[np.random.default_rng(0).permutation(20)]
-    y = X[:, 0] * 10 + X[:, 1]
-    encoder = GroupMeans()
-    encoded = encoder.fit_transform(X, y)
-    own = encoder.transform(X)
-    assert not np.isclose(encoded[:, 0], own[:, 0]).any()
-    changed = y.copy()
-    changed[3] += 1000
-    assert_allclose(GroupMeans().fit_transform(X, changed)[3], encoded[3])
-    assert_allclose(encoder.transform(np.array([[7.0, 2.0], [np.nan, 3.0]])), [[y.mean(), 2], [y.mean(), 3]])

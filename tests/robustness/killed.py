@@ -3,9 +3,8 @@
     python killed.py FOLDER
 
 A line of JSON for each process: the signal that ended it (0: none), the result of its work, and the files in its folder
-afterwards. The processes of `search` run a search that keeps its finished pieces in a folder, those of `save` replace a
-saved model. "begin", "sync" and "rename" kill a process when it begins to write its n-th file, when it syncs it, or
-when it renames it.
+afterwards. The processes replace a saved model. "begin", "sync" and "rename" kill a process when it begins to write its
+n-th file, when it syncs it, or when it renames it.
 """
 
 from __future__ import annotations
@@ -22,20 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
-from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 KERNELS = linear_kernels(per_feature=True)
-GRID = {"mu": [0.1, 1.0], "shrinkage": [0.1, 1.0]}
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
 Y = X[:, 0] + 0.3 * rng.normal(size=24)
-
-
-def search(folder: Path) -> list:
-    """All that a search finds, to the bit, and how many pieces it found in the folder."""
-    model = MKMTRLRegressorCV(KERNELS, grid=GRID, cv=3, random_state=0, cache=folder).fit(X, Y, tasks=TASKS)
-    scores, weights = model.cv_results_["mean_test_score"], model.kernel_weights_
-    return [[value.hex() for value in [*scores.tolist(), *weights.ravel().tolist()]], model.n_cached_]
 
 
 def save(model: MKMTRLRegressor, folder: Path) -> None:
@@ -97,19 +87,10 @@ def run(work: Callable[[Path], object], folder: Path, *event) -> None:
 
 if __name__ == "__main__":
     base = Path(sys.argv[1])
-    folders = [base / name for name in ("interrupted", "undisturbed", "together", "save")]
-    for folder in folders:
-        folder.mkdir()
-    # Import and compile here what the processes need.
-    search(base / "first")
     old, new = (MKMTRLRegressor(KERNELS, C=C).fit(X, Y, tasks=TASKS) for C in (1.0, 2.0))
     save(old, base)
-    # At the second piece. The first file that is begun and synced is the one that checks that the folder is writable.
-    for event in (("begin", 3), ("sync", 3), ("rename", 2), ()):
-        run(search, folders[0], *event)
-    run(search, folders[1])
-    for process in [start(search, folders[2]) for _ in range(2)]:
-        finish(*process, folders[2])
-    run(partial(save, old), folders[3])
+    folder = base / "save"
+    folder.mkdir()
+    run(partial(save, old), folder)
     for event in (("begin", 1), ("sync", 1), ("rename", 1), ()):
-        run(partial(save, new), folders[3], *event)
+        run(partial(save, new), folder, *event)

@@ -37,7 +37,6 @@ CONSTRAINTS = {
     "cv": ([1, 1.5], r"an int in the range \[2, inf\)(, a str among \{'groups'\})? or an object .+ '__iter__'"),
     "grid": (["mu"], r"an instance of 'dict'(,| or) an instance of 'list'( or None)?"),
     "scoring": ([3], r"an instance of 'str', a callable or None"),
-    "cache": ([3], r"an instance of 'str', an instance of 'os\.PathLike' or None"),
 }
 
 

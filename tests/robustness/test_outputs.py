@@ -15,7 +15,6 @@ import pytest
 from kernelkin import MKMTRLRegressor, linear_kernels, save_model
 from kernelkin.cli import main as cli
 from kernelkin.files import Folder, check_writable, open_whole, write_whole
-from kernelkin.paper.model_selection import MultiTaskCV
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(24, 2)), np.repeat(["a", "b"], 12)
@@ -50,7 +49,7 @@ def table(tmp_path_factory):
 
 
 def fit_arguments(path):
-    return [str(path), "--task", "task", "--target", "y", "--repeats", "0"]
+    return [str(path), "--task", "task", "--target", "y", "--no-comparison"]
 
 
 COMMANDS = {
@@ -138,15 +137,6 @@ def test_a_long_prediction_that_does_not_fit_keeps_the_old_file(table, tmp_path,
         assert cli.main(["predict", str(table / "m.kin"), str(tmp_path / "long.csv"), "-o", str(out)]) == 1
     assert_one_line(capsys, "File too large", str(out))
     assert out.read_text() == "old" and files(tmp_path) == ["long.csv", "p.csv"]
-
-
-def test_a_search_refuses_a_cache_that_cannot_be_written(tmp_path):
-    search = MultiTaskCV(MKMTRLRegressor(linear_kernels()), {"mu": [0.1, 1.0]}, cache=f"{NOWHERE}/cache")
-    with pytest.raises(OSError, match=f"{NOWHERE}/cache"):
-        search.fit(X, Y, tasks=TASKS)
-    with full_disk(after=1000), pytest.raises(OSError, match=f"cannot write.*{tmp_path}"):
-        search.set_params(cache=tmp_path).fit(X, Y, tasks=TASKS)
-    assert not files(tmp_path)
 
 
 def run(argv, **how):

@@ -88,23 +88,20 @@ def test_wide_tables_come_in_pieces_of_fewer_rows(tmp_path, monkeypatch):
     assert [len(piece.frame) for piece in read_pieces(path, 20_000)] == [10, 10, 1]
 
 
-@pytest.mark.parametrize("content", [b"a,b\0\n1,2\n", b"a,b\n1,2\n3,4\0\n"])
-def test_nul_is_refused(tmp_path, content):
-    path = write(tmp_path / "t.csv", content)
+def test_nul_in_the_header_is_refused(tmp_path):
+    path = write(tmp_path / "t.csv", "a,b\n1,2\n".encode("utf-16-le"))
     for read in (read_table, lambda path: list(read_pieces(path, 1))):
-        with pytest.raises(
-            ValueError, match=r"t\.csv: line \d contains the character NUL: (if it is UTF-16, use --encoding|remove it)"
-        ):
+        with pytest.raises(ValueError, match=r"t\.csv is not text: if it is UTF-16, use --encoding"):
             read(path)
 
 
 def test_a_file_without_end_is_not_read_to_it(tmp_path):
     (tmp_path / "t.csv").symlink_to("/dev/zero")
-    with pytest.raises(ValueError, match="line 1 contains the character NUL"):
+    with pytest.raises(ValueError, match="is not text"):
         read_table(str(tmp_path / "t.csv"))
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "T.Csv.bz2", "t.TSV.xz", "t.v2.txt"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "T.Csv.GZ", "t.TSV.gz", "t.v2.txt"])
 def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
     path = str(tmp_path / name)
     separator = check_output(path)
@@ -112,9 +109,7 @@ def test_what_is_written_under_a_name_is_read_under_it(tmp_path, name):
         file.write(separator.join("ab") + "\n" + separator.join(["é", "2"]) + "\n")
     assert read_table(path).to_numpy().tolist() == [["é", 2]]
     start = (tmp_path / name).read_bytes()[:6]
-    assert start.startswith(
-        {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ"}.get(name.lower().split(".")[-1], b"a")
-    )
+    assert start.startswith(b"\x1f\x8b" if name.lower().endswith("gz") else b"a")
 
 
 @pytest.mark.parametrize("name", ["x.csv.zip", "x"])
@@ -122,7 +117,7 @@ def test_the_error_of_an_output_of_unknown_type_lists_the_types(tmp_path, name):
     with pytest.raises(ValueError) as caught:
         check_output(str(tmp_path / name))
     offered = str(caught.value).partition("must be one of ")[2]
-    assert offered == ".csv, .tsv, .tab, .txt, each also with .gz, .bz2, .xz; or - for stdout"
+    assert offered == ".csv, .tsv, .tab, .txt, each also with .gz; or - for stdout"
 
 
 def test_packed_files_are_the_same_every_time(tmp_path):
@@ -134,7 +129,7 @@ def test_packed_files_are_the_same_every_time(tmp_path):
 
 
 def test_a_failure_leaves_no_output(tmp_path):
-    with pytest.raises(KeyError), open_output(str(tmp_path / "t.csv.xz")) as file:
+    with pytest.raises(KeyError), open_output(str(tmp_path / "t.csv.gz")) as file:
         file.write("a,b\n")
         raise KeyError
     assert not list(tmp_path.iterdir())

@@ -82,13 +82,7 @@ def as_table(values: Any, name: str) -> Table | None:
         if count > 1:
             raise ValueError(f"{name} has the column {column!r} {'twice' if count == 2 else f'{count} times'}")
     types = tuple(str(getattr(column, "dtype", None) or column.type) for _, column in named)
-    columns = []
-    for (label, column), type_name in zip(named, types, strict=True):
-        try:
-            columns.append(_column_array(column))
-        except Exception as error:  # polars, for example, has its own exception for 128-bit integers
-            raise TypeError(f"{name}, column {label!r} ({type_name}) is not an array: {error}") from None
-    return Table(tuple(label for label, _ in named), tuple(columns), types)
+    return Table(tuple(label for label, _ in named), tuple(_column_array(column) for _, column in named), types)
 
 
 def _column_array(column: Any) -> np.ndarray:
@@ -110,8 +104,8 @@ def no_numbers(type_name: str) -> str | None:
 def as_array(values: Any, name: str) -> np.ndarray:
     """Return a list, array, tensor, column or data frame as an array. Errors refer to it as `name`.
 
-    In a list that mixes numbers and text, NumPy would convert the numbers and NaN to text. It would also drop trailing
-    NUL characters. Such lists become arrays of objects.
+    In a list that mixes numbers and text, NumPy would convert the numbers and NaN to text. Such lists become arrays of
+    objects.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked values: fill them in or leave them out")
@@ -131,14 +125,11 @@ def as_array(values: Any, name: str) -> np.ndarray:
 
 
 def _from_tensor(tensor: Any, name: str) -> np.ndarray:
-    """Return a PyTorch tensor as an array; types that NumPy does not have become float64."""
+    """Return a PyTorch tensor as an array; bfloat16, which NumPy does not have, becomes float64."""
     if "sparse" in str(tensor.layout):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: use {name}.to_dense()")
-    try:
-        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-        return tensor.double().numpy() if "float8" in str(tensor.dtype) or "bf" in str(tensor.dtype) else tensor.numpy()
-    except (TypeError, RuntimeError, NotImplementedError) as error:
-        raise TypeError(f"{name} is not an array: {error}") from None
+    tensor = tensor.detach().cpu()
+    return (tensor.double() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 
 def _stack_columns(table: Table, name: str) -> np.ndarray:

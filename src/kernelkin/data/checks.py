@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,9 @@ LARGEST = 1e150
 LARGEST_WEIGHT = 1e30
 
 
-def _named(name: str, error: Exception) -> Exception:
-    """Return an error of the same type whose message begins with the name of the array."""
-    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error}")
+def _named(name: str, error: object, text: object = None) -> Exception:
+    """Return an error of the same type whose message begins with the name of the array, or with another text."""
+    return (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}: {error if text is None else text}")
 
 
 def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) -> None:
@@ -102,7 +101,11 @@ def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column:
     layout: dict[str, Any] = {"allow_nd": True} if precomputed else {"order": "C"}
     given = X
     if isinstance(X, Table) or (not issparse(X) and X.ndim == 2 and X.dtype.kind in "OUS"):
-        X = _columns_as_floats(X, _column_labels(X, task_column))
+        labels = _column_labels(X, task_column)
+        if not labels:
+            raise ValueError("X has no columns of features")
+        columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, ("object",) * X.shape[1])
+        X = np.stack([_as_floats(*column) for column in zip(columns, types, labels, strict=True)], axis=1)
     elif not issparse(X) and X.dtype.kind in "mM":
         raise TypeError(f"X holds dates or times ({X.dtype}), not numbers")
     try:
@@ -115,7 +118,7 @@ def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column:
             raise
         # scikit-learn's advice about missing values, in the other lines, does not apply here.
         text = f"{error.args[0].splitlines()[0].rstrip('.')}: {ENCODE}" if "NaN" in str(error) else str(error)
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{where}: {text}") from None
+        raise _named(where, error, text) from None
     if not precomputed:
         check_size("X", checked, np.sqrt(np.finfo(checked.dtype).max) / 1e3, fitting=fitting)
         return checked
@@ -138,14 +141,6 @@ def _column_labels(X: Any, task_column: Any) -> list[str]:
     return [f"X, column {k}" for k in sorted(set(range(total)) - {int(k) % total for k in taken})]
 
 
-def _columns_as_floats(X: Table | np.ndarray, labels: Sequence[str]) -> np.ndarray:
-    """Convert columns of any type to one array (n, d) of numbers; errors name the column."""
-    if not labels:
-        raise ValueError("X has no columns of features")
-    columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, ("object",) * X.shape[1])
-    return np.stack([_as_floats(*column) for column in zip(columns, types, labels, strict=True)], axis=1)
-
-
 def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
     words = no_numbers(type_name) or ("dates or times" if holds_dates(values) else None)
     if words is not None:
@@ -160,7 +155,7 @@ def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
         return (np.where(absent, np.nan, values) if absent.any() else values).astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         advice = f": {ENCODE}" if "string to float" in str(error) else ""
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{label}: {error}{advice}") from None
+        raise _named(label, error, f"{error}{advice}") from None
 
 
 def _not_finite(X: Any, labels: Sequence[str]) -> str:
@@ -203,8 +198,6 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
         Y = column_or_1d(Y, warn=True)
     if not classification:
         return _check_reals(Y)
-    if Y.dtype.kind == "f":
-        check_rounding(y, "y")
     return _check_classes(Y)
 
 
@@ -214,9 +207,7 @@ def _check_reals(Y: np.ndarray) -> np.ndarray:
     if Y.dtype.kind in "OUS":
         try:
             Y = np.where(missing(Y), np.nan, Y).astype(np.float64)
-        except OverflowError as error:
-            raise _named("y", error) from None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(
                 "Unknown label type: y holds text, not numbers. Maybe you are trying to fit a regressor, which "
                 "expects real numbers on a classification target with discrete values."
@@ -242,8 +233,6 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
     _refuse_rows(absent & (Y.ndim == 1), "NaN or None")
     if Y.dtype.kind == "f":
         _refuse_rows(np.isinf(Y), "infinity")
-    if Y.dtype.kind == "O":
-        check_trailing_nul(Y, "class")
     for column, gone in zip(np.atleast_2d(Y.T), np.atleast_2d(absent.T), strict=True):
         present = column[~gone]
         if present.dtype.kind == "O" and str in (kinds := _types_in(present)) and len(kinds) > 1:
@@ -304,7 +293,6 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
         raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
     labels = labels.ravel()
     if labels.dtype.kind == "f":
-        check_rounding(tasks, name)
         if not np.isfinite(labels).all():
             raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
@@ -318,27 +306,21 @@ def check_task_names(names: tuple[Any, ...]) -> np.ndarray:
     """Return the column names of wide y, checked as task labels."""
     labels = np.empty(len(names), dtype=object)
     labels[:] = names
-    if missing(labels).any():
-        raise ValueError(f"column {int(np.argmax(missing(labels)))} of y has no name; column names label the tasks")
-    if tuple in _types_in(labels):
-        raise ValueError(f"the columns of y have names of several levels, such as {names[0]!r}: flatten them")
+    if missing(labels).any() or tuple in _types_in(labels):
+        raise ValueError(f"the columns of y must have one name each, which labels the task; got {listing(names)}")
     return plain(_check_objects(labels))
 
 
 def _check_objects(labels: np.ndarray) -> np.ndarray:
     kinds = _types_in(labels)
     if kinds == {str}:
-        check_trailing_nul(labels, "task label")
         return labels.astype(str)
     if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
         raise ValueError(f"task labels are of mixed types: {_type_names(kinds)}")
     try:
-        # Sets are only partially ordered.
-        is_total = all(one < other for one, other in pairwise(sorted(set(labels.tolist()))))
+        sorted(labels.tolist())
     except TypeError:
-        is_total = False
-    if not is_total:
-        raise ValueError(f"task labels of type {_type_names(kinds)} cannot be sorted: use text or numbers")
+        raise ValueError(f"task labels of type {_type_names(kinds)} cannot be sorted: use text or numbers") from None
     return labels
 
 
@@ -380,17 +362,3 @@ def _types_in(values: np.ndarray) -> set[type]:
 
 def _type_names(types: set[type]) -> str:
     return ", ".join(sorted(kind.__name__ for kind in types))
-
-
-def check_trailing_nul(values: np.ndarray, what: str) -> None:
-    """Raise if a text ends in a NUL character. NumPy drops it, so two different labels could become equal."""
-    for value in values.ravel():
-        if isinstance(value, str) and value.endswith("\0"):
-            raise ValueError(f"{what} {value!r} ends in a NUL character, which NumPy would drop: rename it")
-
-
-def check_rounding(values: Any, name: str) -> None:
-    """Raise if an integer label changes when converted to float: two different labels could become equal."""
-    for value in np.array(values, dtype=object).flat if isinstance(values, list | tuple) else ():
-        if isinstance(value, int) and int(float(value)) != value:
-            raise ValueError(f"{name} mixes integers and floats, and {value!r} is not an exact float: use one type")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
 
 from ..exceptions import ClusterError
-from .threads import with_one_thread
+from .threads import SingleThreadedBLAS
 
 # Bytes of Gram matrices per block of tasks: few enough blocks for the scheduler, and small for the memory of a worker.
 BLOCK_BYTES = 1 << 26
@@ -43,10 +44,6 @@ class Dask:
 
         engine = Dask(Client("tcp://scheduler:8786"), block_bytes=2**24)
         model = MKMTRLRegressor(engine=engine).fit(X, y, tasks=tasks)
-
-    >>> from kernelkin.engines import ENGINES
-    >>> sorted(ENGINES)
-    ['dask', 'threads']
     """
 
     name: ClassVar[str] = "dask"
@@ -64,10 +61,8 @@ class Dask:
     @property
     def n_workers(self) -> int:
         """Number of jobs that run in parallel."""
-        try:
+        with self._explained():
             return max(1, sum(self.client.nthreads().values()))
-        except Exception as error:
-            self.refuse(error)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         """Return `function(shared, item)` of each item, in order. Functions and items must be picklable."""
@@ -80,18 +75,21 @@ class Dask:
 
     def worker_memory(self) -> list[int]:
         """Return the memory limit of each worker in bytes."""
-        try:
+        with self._explained():
             return self._limits()
-        except Exception as error:
-            self.refuse(error)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a call and return its future; the worker must have the same version of kernelkin."""
         from .. import __version__
 
         key = f"kernelkin-{getattr(function, '__name__', 'call')}-{uuid4().hex}"
-        try:
+        with self._explained():
             return self.client.submit(_checked, __version__, function, *arguments, pure=False, key=key)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             self.refuse(error)
 
@@ -202,4 +200,6 @@ def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any
             f"the worker at {get_worker().address} has kernelkin {__version__}, but this process has kernelkin "
             f"{version}: install the same version on all machines"
         )
-    return with_one_thread(function, *arguments)
+    # Results are the same as on threads.
+    with SingleThreadedBLAS():
+        return function(*arguments)

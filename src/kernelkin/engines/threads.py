@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -129,15 +130,62 @@ class Workers(SingleThreadedBLAS):
         return [result for part in self._pool.map(lambda piece: serially(function, piece), pieces) for result in part]
 
 
-@dataclass(frozen=True)
-class Threads:
-    """Engine that uses `n_jobs` threads of this process; all data are in its memory.
+class Jobs(Workers):
+    """Threads that report steps and skip jobs after a deadline.
+
+    Parameters
+    ----------
+    total : number of steps of all jobs together.
+    n_jobs : number of threads. Results do not depend on it.
+    report : called after each step with the number of steps done, `total`, and a text; never by two threads at once.
+    deadline : jobs that have not started by this time (of `time.monotonic`) are skipped.
 
     Attributes
     ----------
-    name : the key in `ENGINES`.
-    splits : whether the engine splits a fit into blocks of tasks.
+    is_complete : whether no job has been skipped so far.
+
+    Examples
+    --------
+    >>> with Jobs(3, n_jobs=2) as jobs:
+    ...     jobs.map(lambda x: x**2, [1, 2, 3])
+    [1, 4, 9]
     """
+
+    def __init__(
+        self,
+        total: int,
+        *,
+        n_jobs: int | None = None,
+        report: Callable[[int, int, str], object] | None = None,
+        deadline: float = float("inf"),
+    ) -> None:
+        super().__init__(n_jobs)
+        self.total, self.done, self.is_complete = total, 0, True
+        self.deadline, self._report, self._report_lock = deadline, report, Lock()
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any], deadline: float | None = None) -> list[Any]:
+        """Return the result of each job, in order; None for jobs skipped at the deadline."""
+        limit = self.deadline if deadline is None else deadline
+
+        def run(item: Any) -> Any:
+            if time.monotonic() <= limit:
+                return function(item)
+            self.is_complete = False
+            return None
+
+        return super().map(run, items)
+
+    def step(self, text: str = "") -> None:
+        """Report a finished step; may be called from any thread."""
+        with self._report_lock:
+            self.done += 1
+            if self._report is not None:
+                self._report(self.done, self.total, text)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Engine that uses `n_jobs` threads of this process; all data are in its memory, and a fit is not split."""
 
     name: ClassVar[str] = "threads"
     splits: ClassVar[bool] = False
@@ -184,9 +232,3 @@ def read_engine(engine: Any, n_jobs: int | None = None) -> Threads | Dask:
 
         return Dask(engine)
     raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
-
-
-def with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with BLAS limited to one thread, as in every fit, so that results are the same."""
-    with SingleThreadedBLAS():
-        return function(*arguments)

@@ -151,7 +151,7 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
     """
     templates = resolve_kernels(kernel)
     if not views:
-        raise ValueError("view_kernels needs at least one view")
+        raise ValueError("the dict of columns is empty: name at least one group of columns")
     for template in templates:
         if template.columns is not None:
             raise ValueError(f"kernel {template.name!r} already has columns; pass kernels without columns")
@@ -236,10 +236,17 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     """Convert the parameter `kernels` to a flat list of Kernel with unique names.
 
     `kernels` is None (for `default_kernels()`), a Kernel, a name (such as "rbf", "linear", "poly", "tanimoto" or a
-    kernel of scikit-learn), a callable (X, Y) -> matrix, or a nested list of these. Duplicate names get the suffixes
-    " (2)", " (3)" and so on.
+    kernel of scikit-learn), a callable (X, Y) -> matrix, or a nested list of these. "auto" adds to the default kernels
+    a Gaussian for each column; a mapping from names to columns adds three Gaussians and a linear kernel for each name.
+    Duplicate names get the suffixes " (2)", " (3)" and so on.
     """
-    left, unique = [_DEFAULT if kernels is None else kernels], []
+    if kernels is None:
+        kernels = _DEFAULT
+    elif isinstance(kernels, str) and kernels == "auto":
+        kernels = [_DEFAULT, gaussian_kernels(1.0, per_feature=True)]
+    elif isinstance(kernels, Mapping):
+        kernels = [_DEFAULT, view_kernels(kernels, [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()])]
+    left, unique = [kernels], []
     # The column is appended to the name of a per-feature kernel, so it may have the name of another kernel.
     taken: set[tuple[str, bool]] = set()
     while left:
@@ -285,26 +292,45 @@ def _one_kernel(given: Any) -> Kernel:
 
 
 def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
-    """Return the kernels that a user means by `kernels`, fitted on the training rows.
-
-    Parameters
-    ----------
-    kernels : what `resolve_kernels` reads, mapping from names to columns, or "auto"
-        The kernels themselves. A mapping adds to the default kernels three Gaussians and a linear kernel for each
-        named group of columns. "auto" adds a Gaussian for each group of columns found in the data.
-    """
-    from .sources import group_kernels, named_groups, on_encoded_columns  # it imports this module
-
-    if isinstance(kernels, Mapping):
-        if not kernels:
-            raise ValueError("kernels is an empty dict: name at least one group of columns")
-        kernels = [*default_kernels(), *named_groups(kernels)]
-    elif isinstance(kernels, str) and kernels == "auto":
-        kernels = [*default_kernels(), *group_kernels(data)]
-    found = list(_DEFAULT) if kernels is None else resolve_kernels(kernels)
+    """Return the kernels that a user means by `kernels`, fitted on the training rows."""
+    found = resolve_kernels(kernels)
     if data.feature_origins is not None:
-        found = on_encoded_columns(found, data.feature_origins)
+        found = _on_encoded_columns(found, data.feature_origins)
     return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
+
+
+def _on_encoded_columns(kernels: Sequence[Kernel], origins: Sequence[tuple[str, str]]) -> list[Kernel]:
+    """Replace names of table columns by the positions of the features encoded from them.
+
+    A per-feature kernel becomes one kernel for each group of features of the same origin.
+    """
+    places: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
+    for position, (column, part) in enumerate(origins):
+        places.setdefault(column, []).append(position)
+        groups.setdefault(f"{column} ({part})" if part else column, []).append(position)
+    found = []
+    for kernel in kernels:
+        columns: Any = kernel.columns
+        if isinstance(columns, tuple):
+            columns = tuple(p for c in columns for p in (places.get(c, [c]) if isinstance(c, str) else [c]))
+            kernel = replace(kernel, columns=columns)
+        if not kernel.per_feature or isinstance(columns, slice):
+            found.append(kernel)
+            continue
+        found += [
+            Kernel(f"{kernel.name}[{name}]", kernel.function, tuple(positions))
+            for name, positions in groups.items()
+            if columns is None or set(columns).issuperset(positions)
+        ]
+    return found
+
+
+def refuse_positions(kernels: Any) -> None:
+    """Raise if `kernels` gives columns by position: encoding a table changes positions."""
+    for columns in () if is_precomputed(kernels) else (kernel.columns for kernel in resolve_kernels(kernels)):
+        if isinstance(columns, slice) or any(isinstance(column, int) for column in columns or ()):  # type: ignore
+            raise ValueError("kernels: give columns of a table by name, not by position")
 
 
 def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:

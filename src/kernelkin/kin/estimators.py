@@ -17,7 +17,7 @@ from ..data.arrays import Table
 from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
-from ..kernels.sources import refuse_positions
+from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
 from ..tables.encoder import TableEncoder
 from .data import join_task_features, read_task_kernels
@@ -100,8 +100,8 @@ _PARAMETERS: dict[str, Parameter] = {
     "n_features": Parameter(
         "int, optional",
         "Number of features that represent the smooth function common to all groups if there are more than 300 rows. "
-        "More features are more exact, but the time of a fit grows with the square of their number; see `features_`. "
-        "None: 100 to 300, depending on the number of rows.",
+        "More features are more exact, but take more time; parameters are learned with at most 300 of them. See "
+        "`features_`. None: 100 to 1,000, depending on the number of rows.",
         [Interval(Integral, 2, None, closed="left"), None],
     ),
     "engine": Parameter(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.jobs import Jobs
+from ..engines import Jobs
 from ..engines.threads import Threads, count_workers
 from .covariance import Place
 from .likelihoods import Gaussian, Likelihood
@@ -28,7 +28,7 @@ from .structures import (
 REFIT_ROWS = 600
 EVALUATIONS, FOLD_EVALUATIONS, WARM_EVALUATIONS = 50, 30, 8
 # The same for more than `MORE_ROWS` rows.
-FEWER_EVALUATIONS, FEWER_WARM = 30, 5
+FEWER_EVALUATIONS, FEWER_WARM = 40, 5
 # With more than `MOST_ROWS` rows, parameters are learned on whole groups with this many rows in all; then a few
 # evaluations follow on all rows, and folds keep the parameters.
 SUBSET_ROWS, LAST_EVALUATIONS = 30_000, 2

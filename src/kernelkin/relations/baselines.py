@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
@@ -254,52 +254,18 @@ class LinearMixedModel(Baseline):
         return p / p.sum(axis=1, keepdims=True)
 
 
-class GroupMeans(TransformerMixin, BaseEstimator):
-    """Replace the first column, codes of groups, by the mean target of the group, shrunk to that of all rows.
-
-    Training rows get means of other folds, so that no row contributes to its own value. With classes there is a column
-    for each, its frequency in the group. A new group has the mean of all rows.
-    """
-
-    def __init__(self, classes=False, shrinkage=1.0):
-        self.classes = classes
-        self.shrinkage = shrinkage
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        Y = np.eye(int(y.max()) + 1)[y] if self.classes else np.asarray(y, dtype=np.float64)[:, None]
-        self.mean_ = Y.mean(axis=0)
-        self.groups_, place, counts = np.unique(X[:, 0], return_inverse=True, return_counts=True)
-        sums = np.stack([np.bincount(place, column) for column in Y.T], axis=1)
-        self.values_ = (sums + self.shrinkage * self.mean_) / (counts[:, None] + self.shrinkage)
-        return self
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        place = np.searchsorted(self.groups_, X[:, 0]).clip(max=len(self.groups_) - 1)
-        known = self.groups_[place] == X[:, 0]
-        return np.hstack([np.where(known[:, None], self.values_[place], self.mean_), X[:, 1:]])
-
-    def fit_transform(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        found = self.fit(X, y).transform(X)
-        if len(X) < 2 * FOLDS:
-            return found
-        # Rows come in random order.
-        fold = np.arange(len(X)) % 5
-        for k in range(5):
-            rest = GroupMeans(self.classes, self.shrinkage).fit(X[fold != k], y[fold != k])
-            width = rest.values_.shape[1]
-            found[fold == k, :width] = rest.transform(X[fold == k])[:, :width]
-        return found
-
-
 class GradientBoosting(Baseline):
     """Gradient boosting on all rows with the group as a category, by LightGBM if installed, else scikit-learn.
 
-    scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by `GroupMeans`. The
-    number of trees, their size and (LightGBM) the smoothing of groups are chosen by 4-fold cross-validation.
+    scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by its mean target
+    or the frequencies of classes (`TargetEncoder`). The number of trees, their size and (LightGBM) the smoothing of
+    groups are chosen by 4-fold cross-validation.
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
         kind, options = "Classifier" if self.classification else "Regressor", {}
+        # The log loss needs rows of every class in each fold.
+        rare = self.classification and np.bincount(y).min() < 2 * FOLDS
         if find_spec("lightgbm") is not None:
             import lightgbm
 
@@ -309,15 +275,18 @@ class GradientBoosting(Baseline):
             grid: dict[str, Any] = {"n_estimators": TREES, "num_leaves": LEAVES, "cat_smooth": SMOOTHING}
             options["categorical_feature"] = [0]
         else:
-            from sklearn import ensemble
-            from sklearn.pipeline import Pipeline
+            from sklearn import compose, ensemble, pipeline, preprocessing
 
             fixed = {"min_samples_leaf": 5, "early_stopping": False, "random_state": self.random_state}
             trees = getattr(ensemble, f"HistGradientBoosting{kind}")(**fixed)
-            model = Pipeline([("groups", GroupMeans(self.classification)), ("trees", trees)])
+            target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
+            means = preprocessing.TargetEncoder(
+                target_type=target, smooth=1.0, cv=2 if rare else 5, random_state=self.random_state
+            )
+            groups_first = compose.ColumnTransformer([("means", means, [0])], remainder="passthrough")
+            steps = [("groups", groups_first if len(y) >= 2 * FOLDS else "passthrough"), ("trees", trees)]
+            model = pipeline.Pipeline(steps)
             grid = {"trees__max_iter": TREES, "trees__max_leaf_nodes": LEAVES}
-        # The log loss needs rows of every class in each fold.
-        rare = self.classification and np.bincount(y).min() < 2 * FOLDS
         score = "neg_mean_squared_error" if not self.classification else "accuracy" if rare else "neg_log_loss"
         search = GridSearchCV(model, grid, scoring=score, cv=FOLDS, refit=True)
         # Folds are consecutive rows, so rows are shuffled for each fold to have rows of every group.

@@ -69,15 +69,11 @@ def score_groups(
 
 
 class Gain(NamedTuple):
-    """Gain of one model over another over all test rows, in R² or in the log loss (positive: better), and its interval.
-
-    `tasks` (T,) has the gain of each group, shrunk towards the mean by its uncertainty; NaN with too few rows.
-    """
+    """Gain of one model over another over all test rows, in R² or in log loss, with an interval; above 0: better."""
 
     mean: float
     low: float
     high: float
-    tasks: np.ndarray
 
     @property
     def sign(self) -> int:
@@ -85,23 +81,23 @@ class Gain(NamedTuple):
         return 0 if abs(self.mean) < LEAST_GAIN else int(self.low > 0) - int(self.high < 0)
 
     @classmethod
-    def of(cls, difference: np.ndarray, codes: np.ndarray, n_groups: int, by_group: bool) -> Gain:
+    def of(cls, difference: np.ndarray, codes: np.ndarray, by_group: bool) -> Gain:
         """Compute the gain from the difference (n,) and the group of each row.
 
         With `by_group`, groups are sampled instead of rows, for groups that were not in training.
         """
-        mean, counts = float(difference.mean()), np.bincount(codes, minlength=n_groups)
-        reach = norm.ppf(0.5 + LEVEL / 2.0)
-        rest = np.bincount(codes, difference - mean, n_groups) if by_group else difference - mean
-        used, n = (int((counts > 0).sum()) if by_group else len(rest)), len(difference)
+        mean, n = float(difference.mean()), len(difference)
+        rest = np.bincount(codes, difference - mean) if by_group else difference - mean
+        used = len(np.unique(codes)) if by_group else n
         error = np.sqrt(float(np.square(rest).sum()) * used / max(used - 1, 1)) / n
-        own = np.bincount(codes, difference, n_groups) / np.maximum(counts, 1)
-        spread = np.bincount(codes, (difference - own[codes]) ** 2, n_groups)
-        noise = spread / np.maximum(counts * (counts - 1), 1)
-        enough = counts >= LEAST_ROWS
-        tasks = np.full(n_groups, np.nan)
-        if enough.any():
-            # Empirical Bayes: the variance between groups beyond noise.
-            between = max(float(own[enough].var()) - float(noise[enough].mean()), 0.0)
-            tasks[enough] = mean + between / np.maximum(between + noise[enough], 1e-300) * (own[enough] - mean)
-        return cls(mean, float(mean - reach * error), float(mean + reach * error), tasks)
+        reach = float(norm.ppf(0.5 + LEVEL / 2.0) * error)
+        return cls(mean, mean - reach, mean + reach)
+
+
+def as_text(value: float | None) -> str:
+    """Return a number as text: three decimals, fewer for large numbers; "-" if it is not defined."""
+    if value is None or not np.isfinite(value):
+        return "-"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"

@@ -14,14 +14,14 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data.arrays import Table
+from ..data.arrays import Table, listing
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
 from ..tables.encoder import read_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, how_to_make, make_baselines
-from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, row_losses, score_rows
+from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, as_text, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that count as later rows.
@@ -44,8 +44,8 @@ class Comparison(NamedTuple):
     scores : the scores of each model by name, that of the report first.
     gains : the `Gain` of the model of the report over each other model.
     covered : the share of targets in the 90% intervals of the model of the report; None for classes.
-    rows : held-out rows of the first repetition: `codes` (the group), `y`, `values` (means, or probabilities of
-        classes) and `ends` of intervals (None for classes) of the model of the report. They are not saved.
+    rows : held-out rows: `codes` (the group), `y`, `values` (means, or probabilities of classes) and `ends` of
+        intervals (None for classes) of the model of the report. They are not saved.
     """
 
     how: str
@@ -107,11 +107,11 @@ class SharingReport:
             for name in order:
                 gain = found.gains.get(name)
                 ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
-                rows.append([name, *(_number(found.scores[name][score]) for score in shown), *ends])
+                rows.append([name, *(as_text(found.scores[name][score]) for score in shown), *ends])
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
             if WITHIN in found.scores[self.name]:
-                scores = ", ".join(f"{name} {_number(found.scores[name][WITHIN])}" for name in order)
+                scores = ", ".join(f"{name} {as_text(found.scores[name][WITHIN])}" for name in order)
                 lines.append(f"{WITHIN}, the predicted share of the variance around each group's own mean: {scores}.")
             if found.covered is not None:
                 lines.append(f"The {COVERAGE:.0%} intervals of {self.name} contain {found.covered:.0%} of these rows.")
@@ -155,7 +155,7 @@ class SharingReport:
         gain = found.gains[other if name == self.name else name]
         score = R2 if self._is_regression else LOG_LOSS
         makers = {each: how_to_make(each, not self._is_regression) for each in found.scores} | {self.name: self.maker}
-        first, second = (_number(found.scores[each][score]) for each in (name, other))
+        first, second = (as_text(found.scores[each][score]) for each in (name, other))
         ends = f"{LEVEL:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
         text = f"{score} {first}; {other} ({makers[other]}) has {second}"
         return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
@@ -164,7 +164,7 @@ class SharingReport:
         """Return plain numbers, lists and texts, without the held-out rows."""
         comparisons = {}
         for question, found in self.comparisons.items():
-            gains = {name: gain._asdict() | {"tasks": gain.tasks.tolist()} for name, gain in found.gains.items()}
+            gains = {name: gain._asdict() for name, gain in found.gains.items()}
             changed = {"test_rows": found.test_rows.tolist(), "gains": gains, "rows": None}
             comparisons[question] = found._asdict() | changed
         return vars(self) | {"tasks": self.tasks.tolist(), "comparisons": comparisons}
@@ -172,12 +172,6 @@ class SharingReport:
     def without_rows(self) -> SharingReport:
         """Return the report without the held-out rows, to save it."""
         return replace(self, comparisons={key: found._replace(rows=None) for key, found in self.comparisons.items()})
-
-
-def _number(value: float) -> str:
-    if not np.isfinite(value):
-        return "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 def sharing_report(
@@ -188,10 +182,9 @@ def sharing_report(
     *,
     baselines: Sequence[str] | Mapping[str, Any] | None = None,
     new_groups: bool = True,
-    times: Any = None,
+    time_column: Any = None,
     offset: Any = None,
     cv: int = 5,
-    n_repeats: int = 1,
     name: str | None = None,
     target_scale: float = 1.0,
     random_state: Any = None,
@@ -202,7 +195,7 @@ def sharing_report(
     """Compare a model with simpler ones by cross-validation, and recommend one of them.
 
     Models are compared on up to three questions: new rows of known groups (folds within groups); groups never seen
-    (whole groups left out, if the model can predict them); and, if `times` is given, later rows of known groups. The
+    (whole groups left out, if the model can predict them); and, with `time_column`, later rows of known groups. The
     recommendation is based on R² over all test rows, or on the log loss; differences are paired.
 
     Parameters
@@ -215,12 +208,12 @@ def sharing_report(
         "gradient boosting" and "Kin", all by default; or any models of this library.
     new_groups : bool, default True
         Whether to also leave out whole groups.
-    times : array of shape (n,), or the name of a column of X, optional
+    time_column : name or position of a column of X, or array of shape (n,), optional
         The time of each row; the last 30% of each group are held out once.
     offset : array of shape (n,), optional
         Logarithm of the exposure of each count, for models that take it; the others have it as a column.
-    cv, n_repeats : int, default 5 and 1
-        Number of folds, and of repetitions of the folds within groups.
+    cv : int, default 5
+        Number of folds.
     name : str, optional
         Name of the model; by default the name of its class, or "Kin".
     target_scale : float, default 1.0
@@ -228,7 +221,7 @@ def sharing_report(
     random_state : int, RandomState or None
         Seed of folds and models.
     time_limit : float, optional
-        Limit in seconds. After the first repetition, other parts start only if they are expected to finish in time.
+        Limit in seconds. After the first question, others start only if they are expected to finish in time.
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
@@ -242,24 +235,22 @@ def sharing_report(
 
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
-    parts = [(NEW_ROWS, rows.folds_inside(cv, rng))]
-    if not (parts[0][1] >= 0).any():
+    parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
+    if not (parts[NEW_ROWS] >= 0).any():
         raise ValueError("no group has enough rows to hold one out")
-    if times is not None:
-        parts.append((LATER_ROWS, rows.later(np.asarray(X[times] if isinstance(times, str) else times))))
+    if time_column is not None:
+        parts[LATER_ROWS] = rows.later(_times(X, time_column))
     # Whether the model predicts groups that it was not fitted to.
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
-        parts.append((NEW_GROUPS, rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)))
-    parts += [(NEW_ROWS, rows.folds_inside(cv, rng)) for _ in range(n_repeats - 1)]
+        parts[NEW_GROUPS] = rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)
     with Progress(1) if verbose else nullcontext() as display:
         if display is not None:
             display.begin("does sharing help")
         found = _held_out(rows, models, parts, time_limit, callback if display is None else display.share)
-    repeats = f", {len(found[NEW_ROWS])} times" if len(found[NEW_ROWS]) > 1 else ""
-    how = {NEW_ROWS: f"{cv} folds inside groups{repeats}", LATER_ROWS: f"the last {LATER:.0%} of each group"}
+    how = {NEW_ROWS: f"{cv} folds inside groups", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
-    comparisons = {question: rows.compare(question, how[question], found[question], target_scale) for question in found}
+    comparisons = {each: rows.compare(each, how[each], *found[each], target_scale) for each in found}
     made_by = type(_inner(model)).__name__
     command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
     maker = f"{command}kernelkin.{'' if made_by in public else 'paper.'}{made_by}"
@@ -271,20 +262,21 @@ def sharing_report(
 def _held_out(
     rows: _Rows,
     models: dict[str, Any],
-    parts: list[tuple[str, np.ndarray]],
+    parts: dict[str, np.ndarray],
     time_limit: float | None,
     report: Callable[[float, str], None] | None,
-) -> dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]]:
-    """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question and repetition.
+) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray | None]]:
+    """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question.
 
     They are NaN for rows never held out; there are no intervals for classes.
     """
-    found: dict[str, list[tuple[dict[str, np.ndarray], np.ndarray | None]]] = {}
-    total = sum(_WORK.get(name, 1.0) * len(np.unique(folds[folds >= 0])) for _, folds in parts for name in models)
+    found = {}
+    each = sum(_WORK.get(name, 1.0) for name in models)
+    total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
     began, done, report = time.monotonic(), 0.0, report or (lambda share, text: None)
-    for question, folds in parts:
+    for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
-        work = sum(_WORK.get(name, 1.0) for name in models) * len(numbers)
+        work = each * len(numbers)
         if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
         # A separate model cannot predict a new group.
@@ -296,8 +288,20 @@ def _held_out(
             own = ends if name == next(iter(models)) else None
             values[name][folds == k] = rows.predict(models[name], folds != k, own)
             done += _WORK.get(name, 1.0)
-        found.setdefault(question, []).append((values, ends))
+        found[question] = values, ends
     return found
+
+
+def _times(X: Any, column: Any) -> np.ndarray:
+    """Return the time of each row (n,), from a column of X or an array."""
+    if np.ndim(column):
+        return np.asarray(column)
+    table = read_columns(X)
+    if table is None:
+        return np.asarray(X)[:, column]
+    if column not in table.names and not isinstance(column, int):
+        raise ValueError(f"time_column={column!r} is not a column of X, which has {listing(list(table.names))}")
+    return table.columns[table.names.index(column) if column in table.names else column]
 
 
 def _inner(model: Any) -> Any:
@@ -422,35 +426,28 @@ class _Rows:
         first = self.labels[self.codes[kept]]
         return dict(enumerate([first, *further])) if further else first
 
-    def compare(self, question: str, how: str, repeats: list[Any], scale: float) -> Comparison:
+    def compare(self, question: str, how: str, values: dict[str, np.ndarray], ends: Any, scale: float) -> Comparison:
         """Return the scores of all models, and the gain of the first over the others."""
-        values, ends = repeats[0]
         ours, by_group = next(iter(values)), question == NEW_GROUPS
         tested = ~np.isnan(values[ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
         unit = float(y.var()) or 1.0 if self.classes is None else 1.0
         scores, losses = {}, {}
-        for name in values:
-            found = [each[name][tested] for each, _ in repeats]
-            parts = [score_rows(y, each, codes, self.classes) for each in found]
-            # The level of a new group is unknown, and there are few later rows, so that their mean is mostly noise.
-            kept = [key for key in parts[0] if question == NEW_ROWS or key != WITHIN]
-            scores[name] = {key: float(np.mean([part[key] for part in parts])) for key in kept}
-            scores[name] |= {RMSE: scale * scores[name][RMSE]} if RMSE in kept else {}
-            losses[name] = np.mean([row_losses(y, each, self.classes) for each in found], axis=0) / unit
-        gains = {
-            name: Gain.of(lost - losses[ours], codes, self.n_groups, by_group)
-            for name, lost in losses.items()
-            if name != ours
-        }
-        units = self.unit[codes]
-        rows = {"codes": codes, "y": y, "values": values[ours][tested], "ends": None}
-        covered = None
+        for name, found in values.items():
+            scores[name] = score_rows(y, found[tested], codes, self.classes)
+            losses[name] = row_losses(y, found[tested], self.classes) / unit
+            if self.classes is None:
+                scores[name][RMSE] *= scale
+                # The level of a new group is unknown, and there are few later rows, so that their mean is mostly noise.
+                if question != NEW_ROWS:
+                    del scores[name][WITHIN]
+        others = [name for name in losses if name != ours]
+        gains = {name: Gain.of(losses[name] - losses[ours], codes, by_group) for name in others}
+        rows, covered = {"codes": codes, "y": y, "values": values[ours][tested], "ends": None}, None
         if ends is not None:
-            low, high = ends[tested].T
-            covered = float(np.mean((low <= y) & (y <= high)))
-            rows = {"codes": codes, "y": y * units, "values": rows["values"] * units}
-            rows["ends"] = np.column_stack([low * units, high * units])
+            units, ends = self.unit[codes], ends[tested]
+            covered = float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
+            rows |= {"y": y * units, "values": rows["values"] * units, "ends": ends * units[:, None]}
         return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, covered, rows)
 
 

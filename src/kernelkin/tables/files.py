@@ -12,12 +12,11 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -33,8 +32,8 @@ STDIN = STDOUT = "-"
 MOST_COLUMNS = 100_000
 # Number of cells that are read at a time.
 MOST_CELLS = 4_000_000
-# Maximum length of the header, in characters.
-MOST_CHARACTERS = 2**22
+# Number of characters of a file that are searched for its first line.
+_HEAD = 2**20
 # The cells that stand for a missing value, in features and targets.
 MISSING = frozenset(
     [
@@ -46,17 +45,14 @@ PARQUET, EXCEL = (".parquet", ".pq"), (".xlsx", ".xlsm")
 # Tried in this order if the header does not contain the usual separator.
 OTHER_SEPARATORS = (";", "\t", "|")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
+# Endings of compressed input files, and how to open them.
 _UNPACK: dict[str, Callable[[str], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
     ".zip": lambda path: _open_zip(path),
 }
-_PACK: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile("", "wb", fileobj=file, mtime=0),
-    ".bz2": partial(bz2.BZ2File, mode="wb"),
-    ".xz": partial(lzma.LZMAFile, mode="wb"),
-}
+_PACK = (".gz",)
 _OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
 # The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
@@ -136,18 +132,17 @@ def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterat
         frame = read_table(path)
         for start in range(0, len(frame), rows):
             yield Piece(frame.iloc[start : start + rows], list(map(str, frame.columns)))
-    else:
-        with _opened(path, form) as (file, header, how):
-            size = min(rows, max(1, MOST_CELLS // max(len(header), 1)))
-            reader = None
-            while True:
-                with _explained(path, form):
-                    options = how | {"dtype": object, "na_filter": False, "chunksize": size}
-                    reader = reader or need_pandas().read_csv(file, **options)
-                    found = next(reader, None)
-                if found is None or not len(found):
-                    return
-                yield Piece(found, header, how["sep"])
+        return
+    with _opened(path, form) as (file, header, how):
+        size = min(rows, max(1, MOST_CELLS // max(len(header), 1)))
+        with _explained(path, form):
+            reader = need_pandas().read_csv(file, **how, dtype=object, na_filter=False, chunksize=size)
+        while True:
+            with _explained(path, form):
+                found = next(reader, None)
+            if found is None or not len(found):
+                return
+            yield Piece(found, header, how["sep"])
 
 
 # Text
@@ -188,30 +183,33 @@ def _read_targets(cells: Series, decimal: Decimal = ".") -> Series:
 
 
 @contextmanager
-def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], dict[str, Any]]]:
+def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], dict[str, Any]]]:
     """Open a text file and yield it with its header and the arguments of `read_csv`.
 
     The header is read here because pandas renames duplicate columns. Without index_col, pandas would use the first
     field of rows that are one field too long as row names, and shift all other values by one column.
     """
+    if form.separator is not None and len(form.separator) != 1:
+        raise ValueError(f"the column separator must be one character, not {form.separator!r}")
     with ExitStack() as stack:
-        if form.separator is not None and len(form.separator) != 1:
-            raise ValueError(f"the column separator must be one character, not {form.separator!r}")
         with _explained(path, form):
-            file = _Checked(stack.enter_context(_open_text(path, form.encoding)), path)
-            first = next(iter(file.head.lstrip().splitlines()), "")
-            for name, pattern in _OTHER_FORMATS.items():
-                if pattern.match(first):
-                    script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
-                    advice = script if name == "JSON" else "it may be an error page from a server"
-                    raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
-            separator = form.separator or input_separator(path)
-            if form.separator is None and separator not in first:
-                separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
-            how: dict[str, Any] = {"sep": separator, "index_col": False}
-            rows = need_pandas().read_csv(
-                io.StringIO(file.head), **how, header=None, nrows=1, dtype=str, na_filter=False
-            )
+            file = _open_text(path, form.encoding, stack)
+            first = next(iter(file.read(_HEAD).lstrip().splitlines()), "")
+            file.seek(0)
+        if "\0" in first:
+            raise ValueError(f"{display_name(path)} is not text: if it is UTF-16, use --encoding utf-16")
+        for name, pattern in _OTHER_FORMATS.items():
+            if pattern.match(first):
+                script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
+                advice = script if name == "JSON" else "it may be an error page from a server"
+                raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
+        separator = form.separator or input_separator(path)
+        if form.separator is None and separator not in first:
+            separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
+        how: dict[str, Any] = {"sep": separator, "index_col": False}
+        with _explained(path, form):
+            rows = need_pandas().read_csv(file, **how, header=None, nrows=1, dtype=str, na_filter=False)
+            file.seek(0)
         header = rows.iloc[0].tolist()
         _check_width(path, len(header))
         twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
@@ -220,23 +218,18 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[_Checked, list[str], 
         yield file, header, how
 
 
-@contextmanager
-def _open_text(path: str, encoding: str) -> Iterator[TextIO]:
-    """Open a text file and decompress it if needed; "-" is standard input."""
-    if path != STDIN:
-        input_separator(path)  # refuses unknown endings
-        with _unpacked(path) as raw, io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding, newline="") as file:
-            yield file
-    elif sys.stdin is None:
-        raise ValueError("standard input is closed")
-    else:
-        if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(encoding=encoding, errors="strict", newline="")
-        yield sys.stdin
-
-
-def _unpacked(path: str) -> Any:
-    return _UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path)
+def _open_text(path: str, encoding: str, stack: ExitStack) -> TextIO:
+    """Open a text file and decompress it if needed; "-" is standard input, which is read to its end."""
+    # This encoding leaves out the byte order mark.
+    encoding = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    if path == STDIN:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
+        content = sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode(encoding)
+        return io.TextIOWrapper(io.BytesIO(content), encoding=encoding, newline="")
+    input_separator(path)  # refuses unknown endings
+    raw = stack.enter_context(_UNPACK.get(Path(path).suffix.lower(), io.FileIO)(path))
+    return stack.enter_context(io.TextIOWrapper(io.BufferedReader(raw), encoding=encoding, newline=""))
 
 
 def _open_zip(path: str) -> Any:
@@ -257,41 +250,11 @@ def input_separator(path: str) -> str:
     return separator
 
 
-def _separator(path: str, packed: dict[str, Any]) -> str | None:
+def _separator(path: str, packed: Collection[str]) -> str | None:
     endings = [ending.lower() for ending in Path(path).suffixes]
     if endings and endings[-1] in packed:
         endings.pop()
     return SEPARATORS.get(endings[-1]) if endings else None
-
-
-class _Checked(io.TextIOBase):
-    """A text file that refuses NUL characters. pandas would end a cell there, so two names could become equal.
-
-    `head` is the beginning of the file without the byte order mark; `read` returns it again.
-    """
-
-    def __init__(self, file: TextIO, path: str) -> None:
-        self._file, self._path, self._lines, self._head = file, path, 0, ""
-        self._head = self.head = self._check(file.read(MOST_CHARACTERS)).removeprefix("\ufeff")
-        self._lines = 0
-
-    def read(self, size: int | None = -1, /) -> str:
-        if size is None or size < 0:
-            text, self._head = self._head + self._file.read(), ""
-        elif self._head:
-            text, self._head = self._head[:size], self._head[size:]
-        else:
-            text = self._file.read(size)
-        return self._check(text)
-
-    def _check(self, text: str) -> str:
-        before, nul, _ = text.partition("\0")
-        if nul:
-            line = self._lines + before.count("\n") + 1
-            advice = "if it is UTF-16, use --encoding utf-16" if line == 1 else "remove it"
-            raise ValueError(f"{display_name(self._path)}: line {line} contains the character NUL: {advice}")
-        self._lines += text.count("\n")
-        return text
 
 
 @contextmanager
@@ -312,7 +275,12 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
         except errors.ParserError as error:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: {_undecodable(path, form, error)}") from None
+            byte = error.object[error.start]
+            other = "utf-16" if byte in (0xFE, 0xFF) else "cp1252"
+            raise ValueError(
+                f"{name} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or "
+                f"use --encoding {other}"
+            ) from None
         except LookupError:
             raise ValueError(f"no encoding is named {form.encoding!r}; try utf-8, cp1252 or utf-16") from None
         except (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
@@ -335,24 +303,6 @@ def _parser_reason(text: str) -> str:
         where = f"row {match[1]}" if match and int(match[1]) else "the header"
         return f"a quotation mark opens in {where} and is never closed: close it or remove it"
     return text.removeprefix("Error tokenizing data. C error: ").strip()
-
-
-def _undecodable(path: str, form: TextFormat, error: UnicodeDecodeError) -> str:
-    """Return where a file is not text in the given encoding, and which encoding to try."""
-    byte, where, other = error.object[error.start], "the text", "cp1252"
-    if path != STDIN and not form.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32")):
-        with _unpacked(path) as raw, io.BufferedReader(raw) as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    line.decode(form.encoding)
-                except UnicodeDecodeError:
-                    where = f"line {number}"
-                    other = "utf-16" if number == 1 and byte in (0xFE, 0xFF) else other
-                    break
-    return (
-        f"{where} has the byte 0x{byte:02x}, which is not {form.encoding.upper()}: save the file as UTF-8, or use "
-        f"--encoding {other}"
-    )
 
 
 # Excel and Parquet
@@ -395,25 +345,20 @@ def _read_excel(path: str, tasks: Sequence[str], targets: Sequence[str], form: T
 
 
 def _read_parquet(path: str) -> DataFrame:
-    """Read numbers (including decimals), booleans, dates and texts; pandas metadata are ignored."""
+    """Read a Parquet file; decimals become floats, and pandas metadata are ignored."""
     with _readable(path, "Parquet", "parquet"):
         arrow = import_module("pyarrow")
         with import_module("pyarrow.parquet").ParquetFile(path) as file:
-            table = file.read().replace_schema_metadata()
+            table = file.read()
         table.validate(full=True)
-    _check_width(path, table.num_columns)
-    columns, is_a = dict[str, Any](), arrow.types
-    for column, field in zip(table.columns, table.schema, strict=True):
-        kind = field.type.value_type if is_a.is_dictionary(field.type) else field.type
-        strange = (is_a.is_nested, is_a.is_binary, is_a.is_large_binary, is_a.is_fixed_size_binary)
-        if any(test(kind) for test in strange) or hasattr(kind, "extension_name"):
-            raise ValueError(f"{path}: the column {field.name!r} holds {kind}, not numbers, booleans, dates or text")
-        if field.name in columns:
-            raise ValueError(f"{path} has the column {field.name!r} twice")
-        if not _ROW_NUMBERS.fullmatch(field.name):
-            columns[field.name] = column.cast(arrow.float64()) if is_a.is_decimal(kind) else column
-    with _readable(path, "Parquet", "parquet"):
-        return arrow.table(columns).to_pandas()
+        _check_width(path, table.num_columns)
+        for k, field in enumerate(table.schema):
+            if arrow.types.is_decimal(field.type):
+                table = table.set_column(k, field.name, table.column(k).cast(arrow.float64()))
+        frame = table.to_pandas(ignore_metadata=True)
+    if not frame.columns.is_unique:
+        raise ValueError(f"{path} has the column {frame.columns[frame.columns.duplicated()][0]!r} twice")
+    return frame.drop(columns=[name for name in frame.columns if _ROW_NUMBERS.fullmatch(name)])
 
 
 # Output
@@ -431,8 +376,8 @@ def open_output(path: str) -> Iterator[TextIO]:
             sys.stdout.flush()
         else:
             stream = stack.enter_context(open_whole(path))
-            if pack := _PACK.get(Path(path).suffix.lower()):
-                stream = stack.enter_context(pack(stream))
+            if path.lower().endswith(_PACK):
+                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         try:
             yield text

@@ -34,18 +34,19 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
         raise ValueError("effects are differences between groups, but this model was fitted on one group")
     location, scale = _scales(functions, number, len(labels))
     at = reference_rows(functions, REFERENCES)
+    members, weights = functions.without_means()
     names = _slope_names(functions, encoder)
-    columns = np.array([j for j in names if _varies(functions, at, j)], dtype=np.intp)
+    columns = np.array([j for j in names if np.ptp(training_rows(members[0])[0][at, j]) > 1e-9], dtype=np.intp)
     parts, raw = [], np.zeros(len(labels))
     with SingleThreadedBLAS():
-        for member, weight in zip(functions.members, functions.weights.tolist(), strict=True):
+        for member, weight in zip(members, weights.tolist(), strict=True):
             rows = training_rows(member)[0]
             A = mean_and_slopes(rows[at], member.model.parts[0].weight[at], columns)
             A[1:] /= np.array([names[j][1] * member.columns.scale[j] for j in columns.tolist()])[:, None]
             mean, variance, residual = _deviations(functions, member, number, rows[None, at], A[None], at[None], scale)
             parts.append((mean, variance))
             raw += weight * scale * residual
-    means, variances = average(parts, functions.weights.tolist())
+    means, variances = average(parts, weights.tolist())
     level, errors = means[:, 0] + location - location.mean(), np.sqrt(variances)
     half = norm.ppf(0.5 + 0.5 * COVERAGE) * errors[:, 0]
     found = {
@@ -114,10 +115,6 @@ def _slope_names(functions: KinFunctions, encoder: Any) -> dict[int, tuple[str, 
     return found if len(found) <= SLOPE_COLUMNS else {}
 
 
-def _varies(functions: KinFunctions, at: np.ndarray, column: int) -> bool:
-    return bool(np.ptp(training_rows(functions.members[0])[0][at, column]) > 1e-9)
-
-
 def _deviations(functions, member, grouping, Q, A, at, scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean and variance (G, k) of the functionals of each group minus their average, and residuals (G,)."""
     G = len(scale)
@@ -156,14 +153,15 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     at, labels = reference_rows(functions, CURVE_ROWS), list(model.tasks_.tolist())
     if unknown := [group for group in groups if group not in labels]:
         raise ValueError(f"unknown groups {listing(unknown)}; this model has {listing(labels)}")
-    X = functions.members[0].columns.restore(training_rows(functions.members[0])[0])
+    members, weights = functions.without_means()
+    X = members[0].columns.restore(training_rows(members[0])[0])
     values, places, features = _grid(functions, encoder or model.encoder_, column, X)
     T, chosen = len(labels), [labels.index(group) for group in groups]
     location, scale = _scales(functions, 0, T)
     M = sparse.csr_array(np.vstack([np.eye(T)[chosen].reshape(-1, T) * scale, scale[None] / T]))
     parts = []
     with SingleThreadedBLAS():
-        for member in functions.members:
+        for member in members:
             rows = np.tile(member.columns.restore(training_rows(member)[0][at]), (len(values), 1, 1))
             rows[:, :, places] = features[:, None]
             Q = member.columns(rows.reshape(-1, rows.shape[2])).reshape(*rows.shape[:2], -1)
@@ -173,7 +171,7 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
                 parts.append(wide_contrasts(member, Q, A, at[None], M.toarray())[:2])
             else:
                 parts.append(GroupPosterior(member, 0, Q, A).contrasts(M, np.zeros(T)))
-    means, variances = average(parts, functions.weights.tolist())
+    means, variances = average(parts, weights.tolist())
     means = means + np.append(location[chosen], location.mean())[:, None]
     return ColumnEffect(values, means[-1], np.sqrt(variances[-1]), means[:-1], np.asarray(groups))
 

@@ -15,6 +15,7 @@ from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
+from ..mixed.columns import GroupMeans
 from ..mixed.components import column_shares, missed_variance, variance_components
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
@@ -179,6 +180,8 @@ class KinPlan:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
             found = [s for s in found if not s.own_additive]
+        if not self._has_means():
+            found = [s for s in found if not s.means]
         if grouped:
             return found
         # Without groups, structures that differ only in group terms are the same.
@@ -190,6 +193,14 @@ class KinPlan:
             return False
         rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
         return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
+
+    def _has_means(self) -> bool:
+        """Return whether a column varies both within and between groups."""
+        X, rows = self.rows.X, self.rows
+        if rows.wide or not X.shape[1]:
+            return False
+        X = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1.0)
+        return GroupMeans.fit(X, rows.groups[0], rows.n_groups[0], rows.of_column, rows.weight).is_useful
 
     def _weighs_new_groups(self) -> bool:
         """Return whether there are enough groups to hold out whole groups, and few enough rows to do it quickly."""
@@ -237,7 +248,9 @@ class KinPlan:
             tried = search.run()
             if self._weighs_new_groups() and time.monotonic() < deadline:
                 search.weigh_by_groups(row_folds(self.labelled, self.data, "groups", False, self.fit.random_state))
-        members = [member for member in tried if max(member.weight, member.new_weight) >= LEAST_WEIGHT]
+        # Effects of groups need a structure without means of groups, whatever its weight.
+        plain = next(member for member in tried if member.fitted.means is None)
+        members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or m is plain]
         weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
         weights /= weights.sum()
         warnings: tuple[tuple[str, type[Warning]], ...] = ()

@@ -132,7 +132,14 @@ class KinFunctions:
         member = self.members[0]
         layout = member.model.parts[0].layout
         rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
+        rows = rows[:, : member.columns.n_columns]
         return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
+
+    def without_means(self) -> tuple[list[FittedStructure], np.ndarray]:
+        """Return the members in which the function of a group depends on the columns of a row alone, and weights."""
+        kept = [i for i, member in enumerate(self.members) if member.means is None]
+        weights = self.weights[kept] if self.weights[kept].sum() > 0 else np.ones(len(kept))
+        return [self.members[i] for i in kept], weights / weights.sum()
 
     def latent(self, X: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (M, q, r) of the members' functions at rows with these groups."""

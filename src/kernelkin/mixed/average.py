@@ -179,7 +179,9 @@ class Search:
         best = min(known, key=lambda member: self._mean(member.loss)[0])
         for member in known:
             behind, uncertain = self._mean(member.loss - best.loss)
-            if np.isfinite(member.loss).sum() > 10 and behind > HOPELESS * uncertain > 0:
+            # Effects of groups need a structure without means of groups.
+            needed = sum(not other.structure.means for other in self.members) == 1 and not member.structure.means
+            if np.isfinite(member.loss).sum() > 10 and behind > HOPELESS * uncertain > 0 and not needed:
                 self.members.remove(member)
                 self.jobs.total -= self.n_folds - 1
 

@@ -1,4 +1,4 @@
-"""Standardise columns and clip outliers."""
+"""Standardise columns, clip outliers, and compute the means of columns in each group."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ..decompositions import svd
 
 # Columns with outliers are those with values beyond the 2% to 98% range widened by a quarter on both sides.
 TAIL, WIDENED = 0.02, 0.25
+# Means of groups are of use if the share of the variance of a column between groups is in this range.
+BETWEEN = (0.01, 0.99)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Columns:
         # For training rows, the remainder is only rounding error.
         return np.column_stack([inside, np.sqrt(np.where(outside > 1e-12 * whole, outside, 0.0))])
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that `__call__` returns."""
+        return len(self.center) if self.axes is None else self.axes.shape[1] + 1
+
     def restore(self, X: np.ndarray) -> np.ndarray:
         """Return clipped training rows in their original units."""
         X = X if self.axes is None else X[:, :-1] @ self.axes.T
@@ -71,7 +78,50 @@ class Columns:
 
     def families(self, of_column: np.ndarray) -> np.ndarray:
         """Return the family of each column that `__call__` returns."""
-        return of_column if self.axes is None else np.zeros(self.axes.shape[1] + 1, dtype=np.intp)
+        return of_column if self.axes is None else np.zeros(self.n_columns, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class GroupMeans:
+    """Means of columns over the training rows of each group, as further columns.
+
+    A common function of a column and its mean in the group can differ within and between groups, as in econometric
+    models with correlated random effects (Mundlak).
+
+    Attributes
+    ----------
+    table : (G, d) the means of each group; NaN for groups without rows.
+    between : (d,) the share of the variance of each column that is between groups.
+    columns : the standardisation of the means.
+    """
+
+    table: np.ndarray
+    between: np.ndarray
+    columns: Columns
+
+    @classmethod
+    def fit(
+        cls, X: np.ndarray, codes: np.ndarray, n_groups: int, of_column: np.ndarray, weight: np.ndarray
+    ) -> GroupMeans:
+        """Fit to standardised rows (N, d) of groups (N,) with weights (N,)."""
+        count = np.bincount(codes, weight, n_groups)
+        with np.errstate(invalid="ignore"):
+            table = np.stack([np.bincount(codes, weight * x, n_groups) / count for x in X.T], axis=1)
+        total, of_means = (np.average(part**2, axis=0, weights=weight) for part in (X, table[codes]))
+        between = of_means / np.where(total > 0, total, 1.0)
+        columns = Columns.fit(table[codes], False, of_column, weight)
+        return cls(table, between, replace(columns, axes=None))
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether a column varies both within and between groups."""
+        return bool(((self.between > BETWEEN[0]) & (self.between < BETWEEN[1])).any())
+
+    def __call__(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Return rows (q, d) with the means of their groups, (q, 2 d); those of unknown groups are expected values."""
+        means = self.table[np.maximum(codes, 0)]
+        unknown = (codes < 0)[:, None] | np.isnan(means)
+        return np.hstack([X, self.columns(np.where(unknown, self.between * X, means))])
 
 
 def weighted_quantiles(X: np.ndarray, weight: np.ndarray, shares: Sequence[float]) -> list[np.ndarray]:

@@ -156,5 +156,7 @@ def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
         else:
             continue
         total = sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")})
+        # The means of columns in groups count with their columns.
+        own = own.reshape(-1, len(member.columns.center)).sum(0)
         found.append((total, own / own.sum()))
     return found

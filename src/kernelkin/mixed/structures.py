@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .columns import Columns
+from .columns import Columns, GroupMeans
 from .covariance import HERE, Layout, Place
 from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
@@ -39,6 +39,7 @@ class Structure:
     additive : a smooth function of each column, common to all groups.
     own_additive : a smooth function of each column for each group.
     further : a linear function for each group of further groupings.
+    means : functions common to all groups also depend on the means of columns in the row's group; needs `two_lengths`.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
     """
@@ -51,6 +52,7 @@ class Structure:
     additive: bool = False
     own_additive: bool = False
     further: bool = False
+    means: bool = False
     rho: float = 0.2
     clip: bool = True
 
@@ -71,6 +73,15 @@ FURTHER_STRUCTURES = (
 # Structures for more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
     Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
+    Structure(
+        "slopes, common and own smooth, means of groups, loose",
+        common=True,
+        own=True,
+        two_lengths=True,
+        means=True,
+        rho=0.02,
+        clip=False,
+    ),
     STRUCTURES[3],
 )
 
@@ -130,6 +141,7 @@ class FittedStructure:
     ----------
     model : the model with its parameters.
     columns : the standardisation of columns.
+    means : the means of columns in each group; None if the structure does not use them.
     """
 
     def __init__(
@@ -149,6 +161,11 @@ class FittedStructure:
         self.columns = Columns.fit(data.X, structure.clip, data.of_column, data.weight)
         X = self.columns(data.X)
         of_column = self.columns.families(data.of_column)
+        self.means = None
+        if structure.means and self.columns.axes is None and not data.wide:
+            self.means = GroupMeans.fit(X, data.groups[0], data.n_groups[0], of_column, data.weight)
+            X = self.means(X, data.groups[0])
+            of_column = np.concatenate([of_column, of_column + of_column.max() + 1])
         n_landmarks = count_features(len(X)) if n_features is None else n_features
         # With an additive term, features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
@@ -158,20 +175,25 @@ class FittedStructure:
         steps = [(n_landmarks, evaluations)]
         if evaluations and n_landmarks > LEARNING_LANDMARKS and structure.common and not exact:
             steps = [(LEARNING_LANDMARKS, evaluations), (n_landmarks, 0)]
+        value = np.nan
         for count, most in steps:
             self.model = MixedModel(self._terms(X, of_column, data, exact, count), structure.rho, self.likelihood)
             start = self.model.fit(self._parts(layout, data), most, start, deadline).x_
+            # The evidence is that of the fit that learned the parameters.
+            value = self.model.value_ = self.model.value_ if most else value
 
     def _terms(self, X: np.ndarray, of: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
-        structure = self.structure
+        structure, of_common = self.structure, of
         grouped = data.wide or data.n_groups[0] > 1
+        # Terms of groups depend on the columns of rows alone.
+        of = of[: self.columns.n_columns]
         terms: list[Term] = [Constant()]
         for g, n_groups in enumerate(data.n_groups):
             if n_groups > 1 or data.wide:
                 blocked = g > 0 and not exact
                 terms.append(Level(g, n_groups if blocked else 0, name="level" if g == 0 else f"level {g + 1}"))
         if X.shape[1]:
-            terms.append(Linear(of))
+            terms.append(Linear(of_common))
             if structure.slopes and grouped:
                 terms.append(Linear(of, 0, name="slopes"))
             for g, n_groups in enumerate(data.n_groups[1:] if structure.further else (), start=1):
@@ -180,7 +202,8 @@ class FittedStructure:
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped
-                terms.append(Smooth(of, 0, structure.common, own and not structure.two_lengths, landmarks))
+                shared = own and not structure.two_lengths
+                terms.append(Smooth(of if shared else of_common, 0, structure.common, shared, landmarks))
                 if own and structure.two_lengths:
                     terms.append(Smooth(of, 0, common=False, name="own smooth"))
             if structure.additive:
@@ -219,7 +242,7 @@ class FittedStructure:
         variance: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,)."""
-        X = self.columns(X)
+        X = self.columns(X) if self.means is None else self.means(self.columns(X), groups[0])
         found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]
         if not self.wide:

@@ -88,6 +88,12 @@ class Term:
     """
 
     name: str
+    of_column: np.ndarray
+
+    def used(self, rows: Rows) -> Array:
+        """Return the columns (b, n, d) of rows that the term depends on: the first ones, as many as have a family."""
+        d = len(self.of_column)
+        return rows.X if rows.X.shape[-1] == d else rows.X[..., :d]
 
     @property
     def n_dense(self) -> int:
@@ -227,14 +233,15 @@ class Linear(Term):
     def block(self, p, pairs):
         if self._is_empty(pairs.sharing):
             return None, None
-        K = (pairs.A.X * self._variances(p, pairs.A.X)) @ swap(pairs.B.X)
+        A = self.used(pairs.A)
+        K = (A * self._variances(p, A)) @ swap(self.used(pairs.B))
         K *= _where(self, pairs)
         return K, None
 
     def block_gradient(self, p, pairs, W, saved):
         if self._is_empty(pairs.sharing):
             return {}
-        found = (pairs.A.X * ((W * _where(self, pairs)) @ pairs.B.X)).sum((0, 1))
+        found = (self.used(pairs.A) * ((W * _where(self, pairs)) @ self.used(pairs.B))).sum((0, 1))
         return {"variances": np.exp(p["variances"]) * by_family(self.of_column, found)}
 
     @property
@@ -250,10 +257,12 @@ class Linear(Term):
         if self.grouping is not None:
             # The features of an unknown group are zero.
             factor = to_float(~((rows.groups[self.grouping] >= 0) & self._is_empty(sharing)))
-        return factor * ((rows.X * rows.X) @ self._variances(p, rows.X))
+        X = self.used(rows)
+        return factor * ((X * X) @ self._variances(p, X))
 
     def features(self, p, rows):
-        return rows.X * self._variances(p, rows.X) ** 0.5, None
+        X = self.used(rows)
+        return X * self._variances(p, X) ** 0.5, None
 
     def sparse(self, p, rows):
         codes, d = rows.groups[self.grouping][..., None], len(self.of_column)
@@ -303,7 +312,7 @@ class Smooth(Term):
     def block(self, p, pairs):
         if self._is_empty(pairs):
             return None, None
-        kernel, slope = self._kernel(p, pairs.A.X, pairs.B.X)
+        kernel, slope = self._kernel(p, self.used(pairs.A), self.used(pairs.B))
         factor = common_and_own(self, p, pairs)
         return kernel * factor, (kernel, slope, factor)
 
@@ -311,7 +320,7 @@ class Smooth(Term):
         if self._is_empty(pairs):
             return {}
         kernel, slope, factor = saved
-        lengths = self._length_gradient(p, W * (slope * factor), pairs.A.X, pairs.B.X)
+        lengths = self._length_gradient(p, W * (slope * factor), self.used(pairs.A), self.used(pairs.B))
         return {"lengths": lengths, **common_and_own_gradient(self, p, pairs, W * kernel)}
 
     def _length_gradient(self, p, M, A, B):
@@ -330,7 +339,7 @@ class Smooth(Term):
         K, slope_at_landmarks = self._kernel(p, Z, Z)
         diagonals(K)[...] += JITTER
         L = cholesky(K)
-        kernel, slope = self._kernel(p, rows.X, Z)
+        kernel, slope = self._kernel(p, self.used(rows), Z)
         b, n, m = kernel.shape
         Phi = solve_lower(L, kernel.reshape(-1, m).T).T.reshape(b, n, m)
         Phi *= variance(p["common"]) ** 0.5
@@ -346,9 +355,8 @@ class Smooth(Term):
         inner = solve_lower(L, Phi.reshape(-1, m).T @ G, transposed=True)
         inner = -0.5 * solve_lower(L, inner.T, transposed=True)
         inner = 0.5 * (inner + inner.T) * slope_at_landmarks
-        return {
-            "lengths": self._length_gradient(p, at_rows, rows.X, Z) + self._length_gradient(p, inner[None], Z[None], Z)
-        }
+        lengths = self._length_gradient(p, at_rows, self.used(rows), Z)
+        return {"lengths": lengths + self._length_gradient(p, inner[None], Z[None], Z)}
 
     def scale_gradient(self, of_feature):
         return {"common": of_feature.sum(keepdims=True)}
@@ -508,8 +516,9 @@ class TaskKernel(Term):
         M = self._between(pairs.A.groups[self.grouping], pairs.B.groups[self.grouping])
         if not self.smooth:
             return variance(p["level"]) * M, (M, None, None)
-        lengths = like(np.exp(p["lengths"])[self.of_column], pairs.A.X)
-        kernel, slope = matern(squared_distances(pairs.A.X / lengths, pairs.B.X / lengths))
+        A, B = self.used(pairs.A), self.used(pairs.B)
+        lengths = like(np.exp(p["lengths"])[self.of_column], A)
+        kernel, slope = matern(squared_distances(A / lengths, B / lengths))
         return M * (variance(p["level"]) + variance(p["smooth"]) * kernel), (M, kernel, slope)
 
     def block_gradient(self, p, pairs, W, saved):
@@ -520,7 +529,7 @@ class TaskKernel(Term):
         found = {"level": np.exp(p["level"]) * float(W.sum())}
         if self.smooth:
             found["smooth"] = np.exp(p["smooth"]) * vdot(W, kernel)
-            each = by_family(self.of_column, distance_gradient(W * slope, pairs.A.X, pairs.B.X))
+            each = by_family(self.of_column, distance_gradient(W * slope, self.used(pairs.A), self.used(pairs.B)))
             found["lengths"] = variance(p["smooth"]) * each / np.exp(2 * p["lengths"])
         return found
 

@@ -136,7 +136,7 @@ class Batch:
     """Blocks of similar size with their rows, targets z (b, n, r) and weights (b, n), padded to one size.
 
     Methods take the noise, as (b, n) or as a number that is divided by the weights, and targets; if these are None, the
-    targets of the batch are used.
+    targets of the batch are used. If `keep` is False, values are kept only until the end of a call.
     """
 
     def __init__(
@@ -180,8 +180,7 @@ class Batch:
         pairs, saved = self._arrays[0], list[Any]()
         V = covariance(self.terms, call.p, pairs, saved)
         found = V, saved, features(self.terms, call.p, pairs.A) if self.by_features else None
-        if self.keep:
-            self._evaluated = call.prior, found
+        self._evaluated = call.prior, found
         return found
 
     def _factor(self, call: Call, noise: Any) -> tuple[Array, float, Array | None]:
@@ -195,8 +194,7 @@ class Batch:
         diagonals(V)[...] += noise if mask is None else noise * mask + ~mask
         inverse, log_det = invert(V)
         found = inverse, log_det, None if Phi is None else inverse @ Phi.dense
-        if self.keep:
-            self._factored = call.solved, found
+        self._factored = call.solved, found
         return found
 
     def _noise(self, noise: Any) -> Array:

@@ -151,7 +151,11 @@ class Blocks:
 
 
 def _run(shard: list[Batch], method: str, shared: Any, own: Sequence[tuple[Any, ...]], add: bool, remote: bool) -> Any:
-    found = [getattr(batch, method)(*shared, *given) for batch, given in zip(shard, own, strict=True)]
+    found = []
+    for batch, given in zip(shard, own, strict=True):
+        found.append(getattr(batch, method)(*shared, *given))
+        if not batch.keep:
+            batch.forget()
     if not add:
         return [to_numpy(each) for each in found] if remote else found
     return tuple(map(to_numpy, _add_up(found))) if remote else _add_up(found)

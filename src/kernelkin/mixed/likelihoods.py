@@ -48,6 +48,9 @@ class Likelihood(Protocol):
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
 
+    def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
+        """Return the posterior alone, as the last part of what `evaluate` returns."""
+
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the mean of a target, given the mean and variance of the function."""
 
@@ -61,6 +64,9 @@ class Gaussian:
     has_noise = True
     log_scale = 0.0
     weight_scale = 0.5
+
+    def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
+        return prior.solve(noise)
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         solved = prior.solve(noise)
@@ -112,10 +118,12 @@ class Laplace:
         """Return the variance of the noise on the scale of f, for shares of variance."""
         raise NotImplementedError
 
+    def solve(self, prior: Prior, part: Any, noise: float = 0.0) -> Solved:
+        return self._mode(prior, part)[1]
+
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
         y, w = part.z[:, 0], part.weight
-        f, solved, loss = self._mode(prior, y, w, part.offset, part.state.get("f"))
-        part.state["f"] = f
+        f, solved, loss = self._mode(prior, part)
         _, W, third = self.derivatives(y, f + part.offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
         value = loss + 0.5 * solved.log_det + 0.5 * np.log(curvature).sum()
@@ -124,8 +132,9 @@ class Laplace:
         gradient, _ = solved.gradient(1.0, solved.apply((s / curvature)[:, None]))
         return float(value), gradient, 0.0, solved
 
-    def _mode(self, prior: Prior, y, w, offset, f, tol: float = 1e-7, max_iter: int = 50):
+    def _mode(self, prior: Prior, part: Any, tol: float = 1e-7, max_iter: int = 50):
         """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
+        y, w, offset, f = part.z[:, 0], part.weight, part.offset, part.state.get("f")
         f, a, loss = self.start(y, offset) if f is None else f, None, np.inf
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
@@ -146,6 +155,7 @@ class Laplace:
             f, a = f_trial, trial
             if before - loss <= tol * (1.0 + abs(loss)) and step == 1.0 and np.isfinite(before):
                 break
+        part.state["f"] = f
         g, W, _ = self.derivatives(y, f + offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
         return f, prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None]), loss

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from .batch import Parameters, covariance, features
 from .covariance import HERE, Blocks, Layout, Prior, Solved, flatten, unflatten
-from .likelihoods import Evaluated, Gaussian, Likelihood
+from .likelihoods import Gaussian, Likelihood
 from .rows import Pairs, Rows
 from .terms import Term
 
@@ -148,7 +148,7 @@ class MixedModel:
         p = unflatten(x, self.start)
         noise = float(np.exp(p[NOISE]["variance"][0])) if self.likelihood.has_noise else 0.0
         try:
-            found = self._evaluate(p, noise)
+            found = [self.likelihood.evaluate(self._prior(part, p), part, noise) for part in self.parts]
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(x)
         gradient = {name: {k: np.zeros_like(v) for k, v in part.items()} for name, part in self.start.items()}
@@ -163,14 +163,16 @@ class MixedModel:
         spread = flatten({name: {k: v - v.mean() for k, v in part.items()} for name, part in p.items()})
         return value + self.rho * (far @ far + spread @ spread), slope + 2.0 * self.rho * (far + spread)
 
-    def _evaluate(self, p: Parameters, noise: float) -> list[Evaluated]:
-        return [self.likelihood.evaluate(Prior(part.blocks(self.terms), p), part, noise) for part in self.parts]
+    def _prior(self, part: Part, p: Parameters) -> Prior:
+        return Prior(part.blocks(self.terms), p)
 
     @property
     def solved(self) -> list[Solved]:
         """The posterior of each part at the parameters."""
         if not self._solved:
-            self._solved = [each[3] for each in self._evaluate(self.p_, self.noise_)]
+            self._solved = [
+                self.likelihood.solve(self._prior(part, self.p_), part, self.noise_) for part in self.parts
+            ]
         return self._solved
 
     def leave_one_out(self, part: int = 0) -> np.ndarray:

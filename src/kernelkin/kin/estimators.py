@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.metrics import d2_tweedie_score
+from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -61,7 +61,7 @@ _PARAMETERS: dict[str, Parameter] = {
     "loss": Parameter(
         '{"squared", "poisson"}',
         '"squared": normal noise. "poisson": y holds counts, and the logarithm of their expected value is modelled. '
-        "Predictions are means, ends of intervals are whole numbers, and `score` is the share of deviance explained.",
+        "Predictions are means, ends of intervals are whole numbers, and scores are shares of deviance explained.",
         [StrOptions({"squared", "poisson"})],
         "squared",
     ),
@@ -248,6 +248,11 @@ class KinEstimator(TableEstimator):
         return model
 
 
+def deviance_score(y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
+    """Return D^2, the share of the Poisson deviance from the mean that is explained; NaN if all counts are equal."""
+    return d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1) if np.ptp(y) else float("nan")
+
+
 @describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL, **_PARAMETERS)
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
@@ -337,9 +342,29 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
-        # The deviance of a normal distribution is the squared error.
-        power = 1 if self.loss == "poisson" else 0
-        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=power))
+        score = deviance_score if self.loss == "poisson" else r2_score
+        return float(score(y[known], predicted[known], sample_weight=weight))
+
+    def score_tasks(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> dict[Any, float]:
+        """Return the score of each task: R^2 or, for counts, the share of deviance explained (D^2).
+
+        Tasks without rows in X are left out. The score of a single row is NaN, and so is D^2 of equal counts. Tasks
+        that were not in training are scored too.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight, offset : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        queries = self.read_queries(X, tasks)
+        prediction = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))[0]
+        score = deviance_score if self.loss == "poisson" else r2_score
+        return self._score_each(queries, y, prediction, sample_weight, score, 2)
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
         if offset is None:

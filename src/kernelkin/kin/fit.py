@@ -21,14 +21,17 @@ from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
+    FURTHER_CURVES,
     FURTHER_STRUCTURES,
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
     Structure,
+    columns_with_curves,
     count_features,
     landmark_count,
 )
+from ..mixed.terms import SINES
 from ..paper.grams.operator import arrays_on
 from ..progress import Progress
 from .data import (
@@ -59,10 +62,13 @@ FEW_FOLDS = 2
 # With fewer groups, the weights for new groups are those for known groups.
 LEAST_GROUPS = 5
 # Further groupings have slopes if a median group of one of them has this many rows, and all slopes together are at most
-# this many features.
+# this many features. They have curves if a median group has more rows, there are at most `MANY_ROWS` rows, and all curves
+# together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
-# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
-COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
+ROWS_OF_CURVES, MOST_CURVES = 10, 600
+# For counts, all structures are loose, since variances of log rates differ more between data sets than those of
+# standardised targets. Counts say less on differences between groups than numbers do, so levels alone are tried too.
+LOOSE, LEVELS = 0.02, Structure("levels", slopes=False)
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -171,10 +177,9 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
+        found += self._further()
         if self.counts:
-            found += COUNTS
-        if self._has_further_slopes():
-            found += FURTHER_STRUCTURES
+            found = [replace(s, rho=LOOSE) for s in (LEVELS, *found) if s.name != "common and own smooth, loose"]
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -184,12 +189,22 @@ class KinPlan:
         # Without groups, structures that differ only in group terms are the same.
         return [s for s in found if s.common or s.additive]
 
-    def _has_further_slopes(self) -> bool:
-        """Return whether further groupings have enough rows per group for slopes, and not too many slopes in total."""
-        if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
-            return False
-        rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
-        return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
+    def _further(self) -> Sequence[Structure]:
+        """Return structures with slopes and curves of further groupings that have enough rows and not too many groups."""
+        data, d = self.rows, self.rows.X.shape[1]
+        rows = [float(np.median(np.bincount(codes))) for codes in data.groups]
+        if (
+            data.wide
+            or not d
+            or max(rows[1:], default=0.0) < ROWS_OF_SLOPES
+            or d * sum(data.n_groups[1:]) > MOST_SLOPES
+        ):
+            return ()
+        curves = tuple(g for g in range(1, len(rows)) if rows[g] >= ROWS_OF_CURVES)
+        count = SINES * len(columns_with_curves(data.X)) * sum(data.n_groups[g] for g in curves)
+        if data.n_rows > MANY_ROWS or not 0 < count <= MOST_CURVES:
+            return FURTHER_STRUCTURES
+        return (*FURTHER_STRUCTURES, replace(FURTHER_CURVES, curves=curves))
 
     def _weighs_new_groups(self) -> bool:
         """Return whether there are enough groups to hold out whole groups, and few enough rows to do it quickly."""

@@ -18,7 +18,7 @@ from .covariance import Layout
 from .effects import training_rows
 from .rows import Pairs, Rows
 from .structures import FittedStructure
-from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
+from .terms import Additive, Curves, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
 # Maximum numbers of batches, and of rows, that are used to compute variances.
@@ -96,7 +96,7 @@ def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray) -> 
     K = covariance([term], {term.name: p}, pairs)[0]
     level = float(K.mean())
     other = max(float(np.diag(K).mean()) - level, 0.0)
-    if isinstance(term, Linear | TaskKernel):
+    if isinstance(term, Linear | TaskKernel) and not isinstance(term, Curves):
         # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
         return 0.0, level + other
     return level, other if other > 1e-12 * level else 0.0

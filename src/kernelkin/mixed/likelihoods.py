@@ -41,10 +41,6 @@ class Likelihood(Protocol):
     @property
     def log_scale(self) -> float: ...
 
-    @property
-    def weight_scale(self) -> float:
-        """The weight of a structure falls by a factor e if its error rises by this many standard errors."""
-
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
 
@@ -60,7 +56,6 @@ class Gaussian:
 
     has_noise = True
     log_scale = 0.0
-    weight_scale = 0.5
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         solved = prior.solve(noise)
@@ -95,7 +90,6 @@ class Laplace:
 
     has_noise = False
     log_scale = 0.0
-    weight_scale = 0.5
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -191,9 +185,7 @@ class Poisson(Laplace):
     """Counts with a logarithmic link."""
 
     # Differences of log rates are smaller than those of standardised targets.
-    log_scale = -1.0
-    # Most of the deviance of a row is due to chance, and is the same for all structures.
-    weight_scale = 0.2
+    log_scale = -3.0
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)

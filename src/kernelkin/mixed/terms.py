@@ -18,6 +18,8 @@ from .arrays import Array, cholesky, diagonals, library, like, solve_lower, swap
 from .rows import Pairs, Rows
 
 JITTER = 1e-6
+# Sines of each column in a sum that represents a smooth function.
+SINES = 6
 
 
 def matern(D: Array) -> tuple[Array, Array]:
@@ -129,7 +131,7 @@ class Term:
         """Return the derivatives for length scales, from the derivatives G (b, n, f) for the features."""
         return {}
 
-    def scale_gradient(self, of_feature: np.ndarray) -> dict[str, np.ndarray]:
+    def scale_gradient(self, p: dict[str, np.ndarray], of_feature: np.ndarray) -> dict[str, np.ndarray]:
         """Return the derivatives for log variances, from those for the log variance of each feature (f,)."""
         return {}
 
@@ -196,7 +198,7 @@ class Level(Term):
         known = codes >= 0
         return codes * known, variance(p["variance"]) ** 0.5 * to_float(known)
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"variance": of_feature.sum(keepdims=True)}
 
 
@@ -218,8 +220,21 @@ class Linear(Term):
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": np.full(int(self.of_column.max()) + 1, np.log(scale / d))}
 
-    def _variances(self, p, X):
-        return like(np.exp(p["variances"])[self.of_column], X)
+    @property
+    def n_inputs(self) -> int:
+        return len(self.of_column)
+
+    def inputs(self, X: Array) -> Array:
+        """Return the functions (..., e) of columns (..., d) whose weighted sum this term is: here, the columns."""
+        return X
+
+    def log_variances(self, p: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the log variances (e,) of the weights of the inputs."""
+        return p["variances"][self.of_column]
+
+    def by_parameter(self, p: dict[str, np.ndarray], of_input: np.ndarray) -> dict[str, np.ndarray]:
+        """Return derivatives for the parameters from those for the log variances of the inputs (e,)."""
+        return {"variances": by_family(self.of_column, of_input)}
 
     def _is_empty(self, sharing):
         return (self.grouping is None or self.n_groups > 0) and sharing == 0
@@ -227,42 +242,87 @@ class Linear(Term):
     def block(self, p, pairs):
         if self._is_empty(pairs.sharing):
             return None, None
-        K = (pairs.A.X * self._variances(p, pairs.A.X)) @ swap(pairs.B.X)
+        A = self.inputs(pairs.A.X)
+        B = A if pairs.B is pairs.A else self.inputs(pairs.B.X)
+        K = (A * like(np.exp(self.log_variances(p)), A)) @ swap(B)
         K *= _where(self, pairs)
-        return K, None
+        return K, (A, B)
 
     def block_gradient(self, p, pairs, W, saved):
         if self._is_empty(pairs.sharing):
             return {}
-        found = (pairs.A.X * ((W * _where(self, pairs)) @ pairs.B.X)).sum((0, 1))
-        return {"variances": np.exp(p["variances"]) * by_family(self.of_column, found)}
+        A, B = saved
+        found = to_numpy((A * ((W * _where(self, pairs)) @ B)).sum((0, 1)))
+        return self.by_parameter(p, np.exp(self.log_variances(p)) * found)
 
     @property
     def n_dense(self) -> int:
-        return len(self.of_column) if self.grouping is None else 0
+        return self.n_inputs if self.grouping is None else 0
 
     @property
     def n_sparse(self) -> int:
-        return self.n_groups * len(self.of_column)
+        return self.n_groups * self.n_inputs
 
     def diagonal(self, p, rows, sharing):
         factor = sharing
         if self.grouping is not None:
             # The features of an unknown group are zero.
             factor = to_float(~((rows.groups[self.grouping] >= 0) & self._is_empty(sharing)))
-        return factor * ((rows.X * rows.X) @ self._variances(p, rows.X))
+        inputs = self.inputs(rows.X)
+        return factor * ((inputs * inputs) @ like(np.exp(self.log_variances(p)), inputs))
 
     def features(self, p, rows):
-        return rows.X * self._variances(p, rows.X) ** 0.5, None
+        inputs = self.inputs(rows.X)
+        return inputs * like(np.exp(self.log_variances(p)), inputs) ** 0.5, None
 
     def sparse(self, p, rows):
-        codes, d = rows.groups[self.grouping][..., None], len(self.of_column)
+        codes, e = rows.groups[self.grouping][..., None], self.n_inputs
         known = codes >= 0
-        numbers = codes * known * d + like(np.arange(d), codes)
-        return numbers, self.features(p, rows)[0] * to_float(known)
+        return codes * known * e + like(np.arange(e), codes), self.features(p, rows)[0] * to_float(known)
 
-    def scale_gradient(self, of_feature):
-        return {"variances": by_family(self.of_column, of_feature.reshape(-1, len(self.of_column)).sum(0))}
+    def scale_gradient(self, p, of_feature):
+        return self.by_parameter(p, of_feature.reshape(-1, self.n_inputs).sum(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Linear):
+    """A smooth function of each column for each group, as a sum of sines whose variances fall with their frequency.
+
+    The variances are the spectral density of the Matern 5/2 kernel, so the sum has about its covariance. Sines do not
+    depend on the length scale, so its derivative is that of the variances. They span the range `low` to `high` (c,) of
+    `columns` (c,) and half of it on both sides; beyond the range, functions are constant. Other columns have no curves.
+    """
+
+    columns: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def start(self):
+        return {**super().start(), "lengths": np.zeros(int(self.of_column.max()) + 1)}
+
+    @property
+    def n_inputs(self) -> int:
+        return SINES * len(self.columns)
+
+    def inputs(self, X):
+        low, high = like(self.low, X), like(self.high, X)
+        place = 0.25 + 0.5 * (library(X).clip(X[..., like(self.columns, X)], low, high) - low) / (high - low)
+        waves = library(X).sin(np.pi * place[..., None] * like(np.arange(1.0, SINES + 1), X))
+        return (waves / (high - low)[:, None] ** 0.5).reshape(*X.shape[:-1], self.n_inputs)
+
+    def _squares(self, p):
+        """Return the squared products (c, SINES) of frequencies and length scales."""
+        frequencies = 0.5 * np.pi * np.arange(1, SINES + 1) / (self.high - self.low)[:, None]
+        return (frequencies * np.exp(p["lengths"])[self.of_column[self.columns], None]) ** 2
+
+    def log_variances(self, p):
+        level = (p["variances"] + p["lengths"])[self.of_column[self.columns], None] + np.log(16.0 / 3.0 * 5.0**2.5)
+        return (level - 3.0 * np.log(5.0 + self._squares(p))).ravel()
+
+    def by_parameter(self, p, of_input):
+        of, each, squares = self.of_column[self.columns], of_input.reshape(-1, SINES), self._squares(p)
+        of_lengths = each * (1.0 - 6.0 * squares / (5.0 + squares))
+        return {key: np.bincount(of, part.sum(1), len(p[key])) for key, part in zip(p, (each, of_lengths), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -350,7 +410,7 @@ class Smooth(Term):
             "lengths": self._length_gradient(p, at_rows, rows.X, Z) + self._length_gradient(p, inner[None], Z[None], Z)
         }
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"common": of_feature.sum(keepdims=True)}
 
 
@@ -443,7 +503,7 @@ class Additive(Term):
             found[family] += part.features_gradient(own, alone, G[:, :, at], Phi[:, :, at], kept)["lengths"][0]
         return {"lengths": found}
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"variances": by_family(np.repeat(self.of_column, list(map(len, self.landmarks))), of_feature)}
 
 
@@ -551,5 +611,5 @@ class TaskKernel(Term):
         found = like(self.values @ self.basis, codes)[codes] * (codes >= 0)[..., None]
         return variance(p["level"]) ** 0.5 * found, None
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"level": of_feature.sum(keepdims=True)}

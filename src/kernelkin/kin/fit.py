@@ -62,8 +62,8 @@ FEW_FOLDS = 2
 # With fewer groups, the weights for new groups are those for known groups.
 LEAST_GROUPS = 5
 # Further groupings have slopes if a median group of one of them has this many rows, and all slopes together are at most
-# this many features. They have curves if a median group has more rows, there are at most `MANY_ROWS` rows, and all curves
-# together are at most this many features.
+# this many features. They have curves if a median group has more rows, there are at most `MANY_ROWS` rows, and all
+# curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 ROWS_OF_CURVES, MOST_CURVES = 10, 600
 # For counts, all structures are loose, since variances of log rates differ more between data sets than those of
@@ -190,15 +190,11 @@ class KinPlan:
         return [s for s in found if s.common or s.additive]
 
     def _further(self) -> Sequence[Structure]:
-        """Return structures with slopes and curves of further groupings that have enough rows and not too many groups."""
-        data, d = self.rows, self.rows.X.shape[1]
+        """Return structures with slopes and curves of further groupings, if their groups have enough rows."""
+        data = self.rows
         rows = [float(np.median(np.bincount(codes))) for codes in data.groups]
-        if (
-            data.wide
-            or not d
-            or max(rows[1:], default=0.0) < ROWS_OF_SLOPES
-            or d * sum(data.n_groups[1:]) > MOST_SLOPES
-        ):
+        n_slopes = 0 if data.wide else data.X.shape[1] * sum(data.n_groups[1:])
+        if not 0 < n_slopes <= MOST_SLOPES or max(rows[1:]) < ROWS_OF_SLOPES:
             return ()
         curves = tuple(g for g in range(1, len(rows)) if rows[g] >= ROWS_OF_CURVES)
         count = SINES * len(columns_with_curves(data.X)) * sum(data.n_groups[g] for g in curves)

@@ -90,7 +90,7 @@ class Features(NamedTuple):
         return wide.reshape(b, n, size)
 
     def _is_faster_dense(self, size: int) -> bool:
-        """Return whether products with (b, n, s) matrices are faster than sums over pairs of features of pairs of rows."""
+        """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""
         return size**2 <= 64 * self.index.shape[1] * self.index.shape[2] ** 2
 
     def weighted_sums(self, W: Array, size: int) -> Array:

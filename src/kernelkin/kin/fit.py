@@ -15,7 +15,7 @@ from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
-from ..mixed.components import column_shares, missed_variance, variance_components
+from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
 from ..mixed.structures import (
@@ -255,6 +255,8 @@ class KinPlan:
         if not search.is_complete:
             text = f"time_limit={limit:g} reached before all structures were compared; the fit uses the results so far"
             warnings = ((text, UserWarning),)
+        fitted = [member.fitted for member in members]
+        components, columns = variance_shares(fitted, weights, likelihood, self._column_names())
         attributes = self._functions(members, weights, likelihood) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
@@ -267,8 +269,8 @@ class KinPlan:
             "search_results_": _table(tried, members, weights),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
-            "variance_components_": variance_components([m.fitted for m in members], weights, likelihood),
-            "column_shares_": column_shares([m.fitted for m in members], weights, self._column_names()),
+            "variance_components_": components,
+            "column_shares_": columns,
             "features_": self._feature_quality(search, likelihood),
         }
         if self.classes is not None:

@@ -76,7 +76,6 @@ def terms_of(rows, landmarks=None, knots=None, smooth_tasks=True):
         "common and own smooth": Smooth(of, landmarks=Z),
         "common smooth": Smooth(of, own=False, landmarks=Z, name="common only"),
         "own smooth": Smooth(of, common=False, name="own only"),
-        "Gaussian smooth": Smooth(of, landmarks=Z, shape="gaussian", name="gaussian"),
         "additive": Additive(of, knots),
         "own additive": Additive(of, grouping=0, name="own additive"),
         "given kernel": Given(0),
@@ -97,7 +96,6 @@ BY_FEATURES = (
     "common and own smooth",
     "common smooth",
     "own smooth",
-    "Gaussian smooth",
     "additive",
     "task features, levels",
 )

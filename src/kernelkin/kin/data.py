@@ -146,20 +146,6 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
     return families if families.max(initial=-1) < OWN_PARAMETERS else np.zeros(d, dtype=np.intp)
 
 
-def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Return kernels (T + E, T) between all tasks (new ones last) and training tasks, and the new labels (E,)."""
-    kernels = [
-        kernel
-        for name, table in read_task_features(task_features, tasks).items()
-        for kernel in table.kernels(name, tasks)
-    ]
-    if not kernels:
-        return (), np.empty(0, dtype=tasks.dtype)
-    new = np.array([label for label in kernels[0].labels.tolist() if label not in set(tasks.tolist())])
-    every = np.concatenate([tasks, new]) if len(new) else tasks
-    return tuple(kernel.take(every).values for kernel in kernels), new
-
-
 def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
     """Return task feature tables extended by more tasks; kernels between tasks cannot be extended."""
     known, new = read_task_features(first, tasks), read_task_features(more, None)

@@ -35,7 +35,8 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     location, scale = _scales(functions, number, len(labels))
     at = reference_rows(functions, REFERENCES)
     names = _slope_names(functions, encoder)
-    columns = np.array([j for j in names if _varies(functions, at, j)], dtype=np.intp)
+    X = training_rows(functions.members[0])[0][at]
+    columns = np.array([j for j in names if np.ptp(X[:, j]) > 1e-9], dtype=np.intp)
     parts, raw = [], np.zeros(len(labels))
     with SingleThreadedBLAS():
         for member, weight in zip(functions.members, functions.weights.tolist(), strict=True):
@@ -112,10 +113,6 @@ def _slope_names(functions: KinFunctions, encoder: Any) -> dict[int, tuple[str, 
         columns = [(encoder.groups_[own.name][0], own) for own in encoder.columns_ if own.kind != "text"]
         found = {first: (own.name, own.scale) for first, own in columns}
     return found if len(found) <= SLOPE_COLUMNS else {}
-
-
-def _varies(functions: KinFunctions, at: np.ndarray, column: int) -> bool:
-    return bool(np.ptp(training_rows(functions.members[0])[0][at, column]) > 1e-9)
 
 
 def _deviations(functions, member, grouping, Q, A, at, scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -20,9 +20,10 @@ from ..exceptions import warn_user
 from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
 from ..tables.encoder import TableEncoder
-from .data import join_task_features, read_task_kernels
+from .data import join_task_features
 from .effects import explain, task_effects
 from .fit import KinFit
+from .task_features import read_task_kernels
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "tasks_": ("array of shape (T,)", "Task labels."),
@@ -139,9 +140,10 @@ NO_TASKS = (
 )
 
 
-class TableEstimator(MultiTaskEstimator):
-    """An estimator that encodes tables with a `TableEncoder` fitted on the training rows."""
+class KinEstimator(MultiTaskEstimator):
+    """Base class of KinRegressor and KinClassifier; tables are encoded with a `TableEncoder` of the training rows."""
 
+    takes_groupings = True
     encoder: Any
     encoder_: Any
 
@@ -163,25 +165,10 @@ class TableEstimator(MultiTaskEstimator):
         self.encoder_ = (TableEncoder() if self.encoder is None else clone(self.encoder)).fit(table)
         return self.encoder_.encode(table)
 
-
-class KinEstimator(TableEstimator):
-    """Base class of KinRegressor and KinClassifier."""
-
-    takes_groupings = True
-
     def specification(self) -> KinFit:
-        return KinFit(
-            classification=is_classifier(self),
-            loss=getattr(self, "loss", "squared"),
-            class_weight=getattr(self, "class_weight", None),
-            kernels=self.kernels,
-            task_features=self.task_features,
-            cv=self.cv,
-            time_limit=self.time_limit,
-            n_features=self.n_features,
-            device=self.device,
-            random_state=self.random_state,
-        )
+        names = {field.name for field in fields(KinFit)}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return KinFit(classification=is_classifier(self), **given)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         return set(range(data.n_tasks)) if data.n_tasks > 1 else set()

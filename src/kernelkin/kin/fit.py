@@ -14,7 +14,7 @@ import numpy as np
 from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import Member, Search
+from ..mixed.average import Member, Search, average
 from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
@@ -45,12 +45,12 @@ from .data import (
     join_cells,
     merge_copies,
     mixed_data,
-    read_task_kernels,
     row_folds,
     row_keys,
     target_units,
 )
-from .functions import KinFunctions, Link, Scores, count_moments, count_scores, held_out_normal
+from .functions import KinFunctions, Link, Scores, count_moments, count_scores
+from .task_features import read_task_kernels
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
@@ -311,7 +311,6 @@ class KinPlan:
             "likelihood": likelihood,
             "wide": self.labelled.wide,
             "n_tasks": self.data.n_tasks,
-            "n_further": len(self.data.groupings),
             "kernels": self.given,
             "new_tasks": self.new_tasks if len(self.new_tasks) else None,
             "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
@@ -330,7 +329,8 @@ class KinPlan:
             functions = KinFunctions(**base, units=self.units, scores=scores)
             return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         if self.classes is None:
-            mean, variance = held_out_normal(members, weights)
+            parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
+            mean, variance = average(parts, weights.tolist())
             known = ~np.isnan(mean).any(axis=1)
             residuals = np.abs((self.rows.z - mean) / np.sqrt(variance))[known]
             scores = Scores.of(residuals, residuals, self.rows.weight[known])

@@ -8,7 +8,7 @@ second.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, ndtr, xlogy
@@ -26,38 +26,18 @@ NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 Evaluated = tuple[float, Parameters, float, Solved]
 
 
-class Likelihood(Protocol):
-    """Interface of likelihoods.
-
-    Attributes
-    ----------
-    has_noise : whether the variance of the noise is a parameter.
-    log_scale : added to the initial log variances, which are those for standardised targets.
-    """
-
-    @property
-    def has_noise(self) -> bool: ...
-
-    @property
-    def log_scale(self) -> float: ...
-
-    def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
-        """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
-
-    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return the mean of a target, given the mean and variance of the function."""
-
-    def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target, given its predicted mean."""
-
-
 class Gaussian:
-    """Squared loss: normal noise with one variance."""
+    """Squared loss: normal noise with one variance.
+
+    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter, and `log_scale`, added
+    to the initial log variances, which are those for standardised targets.
+    """
 
     has_noise = True
     log_scale = 0.0
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
+        """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
         solved = prior.solve(noise)
         m = part.multiplicity
         # A row of weight w counts as w rows with the same target.
@@ -67,9 +47,11 @@ class Gaussian:
         return value, gradient, slope + repeated, solved
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the mean of a target, given the mean and variance of the function."""
         return f
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the loss of each target, given its predicted mean."""
         return (mean - y) ** 2
 
 
@@ -152,7 +134,6 @@ class Laplace:
         raise NotImplementedError
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target, given its predicted mean."""
         raise NotImplementedError
 
 
@@ -212,3 +193,6 @@ class Poisson(Laplace):
         # Half the deviance.
         mean = np.maximum(mean, 1e-12)
         return xlogy(y, y / mean) - y + mean
+
+
+Likelihood = Gaussian | Laplace

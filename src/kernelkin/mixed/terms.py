@@ -35,15 +35,6 @@ def matern(D: Array) -> tuple[Array, Array]:
     return r, slope
 
 
-def gaussian(D: Array) -> tuple[Array, Array]:
-    """Return the Gaussian kernel of squared distances, and minus twice its derivative with respect to them."""
-    e = library(D).exp(-0.5 * D)
-    return e, e
-
-
-SHAPES = {"matern": matern, "gaussian": gaussian}
-
-
 def squared_distances(A: Array, B: Array) -> Array:
     """Return the squared distances (..., n, m) between rows (..., n, d) and (..., m, d)."""
     D = A @ swap(B)
@@ -338,7 +329,6 @@ class Smooth(Term):
     common: bool = True
     own: bool = True
     landmarks: np.ndarray | None = None
-    shape: str = "matern"
     name: str = "smooth"
 
     def start(self):
@@ -355,7 +345,7 @@ class Smooth(Term):
     def _kernel(self, p, A, B):
         """Return the kernel between rows, and minus twice its derivative with respect to squared distances."""
         lengths = self._lengths(p, A)
-        return SHAPES[self.shape](squared_distances(A / lengths, B / lengths))
+        return matern(squared_distances(A / lengths, B / lengths))
 
     def _is_empty(self, pairs):
         return not self.own and (not self.common or pairs.sharing == 0)

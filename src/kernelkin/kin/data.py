@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -14,7 +13,6 @@ from ..data.arrays import listing
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..mixed.structures import MixedData
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
@@ -167,30 +165,6 @@ def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, Ta
         columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
         found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
     return found
-
-
-def mixed_data(
-    data: TaskData,
-    labelled: LabelledRows,
-    z: np.ndarray,
-    weight: np.ndarray,
-    kernels: Sequence[np.ndarray] = (),
-    task_kernels: Sequence[np.ndarray] = (),
-    use_columns: bool = True,
-) -> MixedData:
-    """Return the data for mixed models; with `use_columns=False`, only the given kernels are used."""
-    X = np.asarray(data.X[labelled.rows], dtype=np.float64) if use_columns else np.empty((len(labelled.rows), 0))
-    return MixedData(
-        X=X,
-        groups=(labelled.codes, *(grouping.codes[labelled.rows] for grouping in data.groupings)),
-        n_groups=(1 if labelled.wide else data.n_tasks, *(len(grouping.labels) for grouping in data.groupings)),
-        z=z,
-        weight=weight,
-        of_column=column_families(data, X) if use_columns else np.empty(0, dtype=np.intp),
-        wide=labelled.wide,
-        kernels=tuple(kernels),
-        task_kernels=tuple(task_kernels),
-    )
 
 
 def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:

@@ -26,6 +26,7 @@ from ..mixed.structures import (
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
+    MixedData,
     Structure,
     columns_with_curves,
     count_features,
@@ -40,11 +41,11 @@ from .data import (
     LabelledRows,
     check_counts,
     class_weights,
+    column_families,
     count_units,
     in_order_of_content,
     join_cells,
     merge_copies,
-    mixed_data,
     row_folds,
     row_keys,
     target_units,
@@ -144,9 +145,20 @@ class KinPlan:
             self.units = target_units(self.labelled, data.n_tasks, weight, has_features=bool(task_kernels))
             location, spread = self._units()
             z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
-        self.rows = replace(
-            mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None),
+        rows, wide = self.labelled.rows, self.labelled.wide
+        # With kernels of the user, columns are not used.
+        X = np.empty((len(rows), 0)) if self.given else np.asarray(data.X[rows], dtype=np.float64)
+        self.rows = MixedData(
+            X=X,
+            groups=(self.labelled.codes, *(grouping.codes[rows] for grouping in data.groupings)),
+            n_groups=(1 if wide else data.n_tasks, *(len(grouping.labels) for grouping in data.groupings)),
+            z=z,
+            weight=weight,
+            of_column=np.empty(0, dtype=np.intp) if self.given else column_families(data, X),
+            wide=wide,
             offset=offset,
+            kernels=values,
+            task_kernels=task_kernels,
         )
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
@@ -360,11 +372,9 @@ class KinPlan:
 
 def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:
     weight = {id(member): w for member, w in zip(members, weights.tolist(), strict=True)}
-    return {
-        "structure": np.array([member.structure.name for member in tried]),
-        "error": np.array([member.error for member in tried]),
-        "standard_error": np.array([member.standard_error for member in tried]),
-        "weight": np.array([weight.get(id(member), 0.0) for member in tried]),
-        "evidence": np.array([-member.fitted.model.value_ for member in tried]),
-        "seconds": np.array([member.seconds for member in tried]),
-    }
+    rows = [
+        (m.structure.name, m.error, m.standard_error, weight.get(id(m), 0.0), -m.fitted.model.value_, m.seconds)
+        for m in tried
+    ]
+    names = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -15,6 +15,7 @@ from scipy.stats import nbinom, norm
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
+from ..mixed.effects import training_rows
 from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
@@ -128,8 +129,7 @@ class KinFunctions:
         if self.kernels is not None:
             return np.unique(self.kernels.X, axis=0) if len(self.kernels.X) else None
         member = self.members[0]
-        layout = member.model.parts[0].layout
-        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
+        rows = training_rows(member)[0]
         return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def latent(self, X: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -185,14 +185,9 @@ def _read_kernel(name: str, labels: Any, matrix: Any) -> GivenTaskKernel:
     if array.dtype.kind not in "biuf" or array.shape != (P, P):
         raise ValueError(f"task_features {name!r}: {P} tasks need a kernel of shape ({P}, {P}), got {array.shape}")
     kernel = array.astype(np.float64)
-    _check_kernel(name, kernel)
-    return GivenTaskKernel(found, kernel)
-
-
-def _check_kernel(name: str, matrix: np.ndarray) -> None:
-    if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+    if not np.isfinite(kernel).all() or np.abs(kernel - kernel.T).max() > 1e-8 * np.abs(kernel).max():
         raise ValueError(f"task_features {name!r} is not a finite symmetric matrix")
-    values = eigvalsh(0.5 * (matrix + matrix.T))
+    values = eigvalsh(0.5 * (kernel + kernel.T))
     if values[-1] <= 0:
         raise ValueError(f"task_features {name!r} is zero: it links no tasks")
     if values[0] < -1e-6 * values[-1]:
@@ -200,3 +195,4 @@ def _check_kernel(name: str, matrix: np.ndarray) -> None:
             f"task_features {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}, the "
             f"largest {values[-1]:.3g}; use kernelkin.kernels.nearest_psd to make it positive semi-definite"
         )
+    return GivenTaskKernel(found, kernel)

@@ -8,7 +8,8 @@ with many rows it is represented by features `Phi` with `K = Phi Phi'`. See "Mix
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -538,7 +539,6 @@ class TaskKernel(Term):
     smooth: bool = True
     grouping: int = 0
     name: str = "task features"
-    _basis: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def start(self):
         found = {"level": np.array([-1.0])}
@@ -582,14 +582,12 @@ class TaskKernel(Term):
         own = like(of_group, codes)[codes * trained] * sharing * trained + mean * to_float(~trained)
         return own * (variance(p["level"]) + (variance(p["smooth"]) if self.smooth and sharing else 0.0))
 
-    @property
+    @cached_property
     def basis(self) -> np.ndarray:
         """The square root (T, f) of the inverse of the kernel between training groups."""
-        if not self._basis:
-            values, vectors = eigh(self.values[: self.values.shape[1]])
-            used = values > 1e-8 * values[-1]
-            self._basis.append(vectors[:, used] / np.sqrt(values[used]))
-        return self._basis[0]
+        values, vectors = eigh(self.values[: self.values.shape[1]])
+        used = values > 1e-8 * values[-1]
+        return vectors[:, used] / np.sqrt(values[used])
 
     @property
     def n_dense(self) -> int:

@@ -291,13 +291,17 @@ class MultiTaskEstimator(TaskRouted):
         scores : dict from task to float
         """
         queries = self.read_queries(X, tasks)
+        score, least = (accuracy_score, 1) if is_classifier(self) else (r2_score, 2)
+        return self._score_each(queries, y, self._predict(queries), sample_weight, score, least)
+
+    def _score_each(self, queries: Queries, y, prediction, sample_weight, score, least: int) -> dict[Any, float]:
+        """Return the score of the predictions of each task; NaN for tasks with fewer than `least` rows."""
         y = as_array(y, "y")
         check_lengths(queries.X, y=y)
         weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
-        score, least = (accuracy_score, 1) if is_classifier(self) else (r2_score, 2)
         return {
             label: float(score(plain(true), predicted, sample_weight=w)) if len(true) >= least else float("nan")
-            for label, true, predicted, w in _by_task(self.tasks_, queries, y, self._predict(queries), weight)
+            for label, true, predicted, w in _by_task(self.tasks_, queries, y, prediction, weight)
         }
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:

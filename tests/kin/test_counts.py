@@ -44,6 +44,12 @@ def test_a_constant_in_the_offset_changes_nothing(fitted):
 def test_the_score_is_the_share_of_deviance_explained(fitted):
     expected = d2_tweedie_score(Y, fitted.predict(X, tasks=TASKS, offset=OFFSET), power=1)
     assert fitted.score(X, Y, tasks=TASKS, offset=OFFSET) == pytest.approx(expected)
+    by_task = fitted.score_tasks(X, Y, tasks=TASKS, offset=OFFSET)
+    for task, score in by_task.items():
+        rows = np.isin(TASKS, task)
+        assert score == pytest.approx(fitted.score(X[rows], Y[rows], tasks=TASKS[rows], offset=OFFSET[rows]))
+    equal = fitted.score_tasks(X[:3], np.full(3, 2), tasks=TASKS[[0, 0, 0]])
+    assert list(map(np.isnan, equal.values())) == [True]
     assert expected > 0.8
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 
 from kernelkin import KinRegressor
 from kernelkin.kin.functions import Scores
-from kernelkin.mixed import components, structures
+from kernelkin.mixed import structures
 from kin.problems import folds, grouped
 
 X, Y, TASKS, LEVELS = grouped()
@@ -272,6 +272,24 @@ def test_groups_of_a_second_grouping_have_slopes(exact_rows, monkeypatch):
     assert np.abs(found["slope of x0"] - (slopes - slopes.mean())).max() < 4 * found["standard_error of x0"].max()
 
 
+@pytest.mark.parametrize("exact_rows", [600, 20])
+def test_groups_of_a_second_grouping_have_curves(exact_rows, monkeypatch):
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    rng = np.random.default_rng(0)
+    first, second, rows = rng.integers(15, size=300), rng.integers(6, size=300), rng.uniform(-2, 2, size=(300, 1))
+    truth = rng.normal(size=15)[first] + np.sin(2.0 * rows[:, 0] + np.arange(6)[second])
+    y, train, both = truth + 0.3 * rng.normal(size=300), np.arange(300) < 150, np.column_stack([first, second])
+    models = [KinRegressor(cv=2, random_state=0) for _ in range(2)]
+    models[0].fit(rows[train], y[train], tasks=both[train])
+    monkeypatch.setattr("kernelkin.kin.fit.ROWS_OF_CURVES", 100)
+    models[1].fit(rows[train], y[train], tasks=both[train])
+    errors = [np.mean((model.predict(rows[~train], tasks=both[~train]) - truth[~train]) ** 2) for model in models]
+    assert errors[0] < 0.4 * errors[1]
+    assert models[0].best_structure_ == "slopes and curves of all groupings"
+    assert models[0].variance_components_["own additive 2"] > 0.1
+    assert np.isfinite(models[0].task_effects(1).to_numpy()).all()
+
+
 def test_groups_never_seen_have_weights_from_folds_of_whole_groups():
     # The first column is constant in each group: known groups need no curve along it, since they have levels.
     rng = np.random.default_rng(0)
@@ -443,7 +461,6 @@ def test_shares_of_variance_are_those_of_the_data_where_a_common_curve_is_flat()
     assert set(list(model.column_shares_)[:2]) == {"0", "1"}
 
 
-def test_shares_of_columns_in_a_term_sum_to_one(fitted):
-    for member in fitted.functions_.members:
-        parts = components._by_column(member)
-        assert parts and all(share >= 0 and own.sum() == pytest.approx(1.0) for share, own in parts)
+def test_shares_of_columns_sum_to_one(fitted):
+    assert list(fitted.column_shares_) and min(fitted.column_shares_.values()) >= 0
+    assert sum(fitted.column_shares_.values()) == pytest.approx(1.0)

@@ -10,6 +10,7 @@ from kernelkin.mixed import (
     Additive,
     Bernoulli,
     Constant,
+    Curves,
     Gaussian,
     Given,
     Layout,
@@ -69,10 +70,12 @@ def terms_of(rows, landmarks=None, knots=None, smooth_tasks=True):
         "linear": Linear(of),
         "slopes": Linear(of, 0, name="slopes"),
         "slopes of another grouping": Linear(of, 1, N_SECOND, name="slopes 2"),
+        "curves of another grouping": Curves(
+            of, 1, N_SECOND, "curves 2", columns=np.arange(X.shape[1]), low=X.min(0), high=X.max(0)
+        ),
         "common and own smooth": Smooth(of, landmarks=Z),
         "common smooth": Smooth(of, own=False, landmarks=Z, name="common only"),
         "own smooth": Smooth(of, common=False, name="own only"),
-        "Gaussian smooth": Smooth(of, landmarks=Z, shape="gaussian", name="gaussian"),
         "additive": Additive(of, knots),
         "own additive": Additive(of, grouping=0, name="own additive"),
         "given kernel": Given(0),
@@ -89,10 +92,10 @@ BY_FEATURES = (
     "linear",
     "slopes",
     "slopes of another grouping",
+    "curves of another grouping",
     "common and own smooth",
     "common smooth",
     "own smooth",
-    "Gaussian smooth",
     "additive",
     "task features, levels",
 )

@@ -16,7 +16,7 @@ from kernelkin.mixed import (
     structures,
 )
 from kernelkin.mixed.average import Member
-from kernelkin.mixed.components import variance_components
+from kernelkin.mixed.components import variance_shares
 from kernelkin.mixed.terms import matern, squared_distances
 
 SLOPES = Structure("slopes")
@@ -139,7 +139,7 @@ def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
     data, folds = make_data()
     fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
-    shares = variance_components([fitted], np.ones(1), Gaussian())
+    shares, _ = variance_shares([fitted], np.ones(1), Gaussian())
     X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
     kernel = matern(squared_distances(X / p["smooth"]["lengths"], X / p["smooth"]["lengths"]))[0]
     linear = fitted.predict(data.X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]

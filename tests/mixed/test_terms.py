@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelkin.mixed.batch import features
+from kernelkin.mixed.batch import Features, features
 from kernelkin.mixed.model import flatten, unflatten
 from kernelkin.mixed.rows import batches_of
+from kernelkin.mixed.terms import Curves, matern
 from mixed.problems import BY_FEATURES, finite_differences, layout_of, make_model, make_rows, terms_of
 
 ROWS = make_rows()
@@ -71,6 +72,27 @@ def test_gradients_in_blocks_with_features_are_finite_differences(name):
     model = make_model(ROWS, [terms["mean"], terms[name]], dense=False)
     expected = finite_differences(lambda x: model.objective(x)[0], model.x_)
     np.testing.assert_allclose(model.objective(model.x_)[1], expected, atol=1e-5)
+
+
+def test_curves_have_about_the_covariance_of_a_matern_kernel():
+    x = np.linspace(-2.0, 2.0, 9)[:, None]
+    curves = Curves(np.zeros(1, int), 1, columns=np.array([0]), low=x.min(0), high=x.max(0))
+    for length in (1.0, 1.5):
+        p = {"variances": np.log([0.7]), "lengths": np.log([length])}
+        Phi = curves.inputs(x) * np.exp(0.5 * curves.log_variances(p))
+        np.testing.assert_allclose(Phi @ Phi.T, 0.7 * matern(((x - x.T) / length) ** 2)[0], atol=0.06)
+    # Constant beyond the range of the training rows.
+    np.testing.assert_allclose(curves.inputs(np.array([[9.0]])), curves.inputs(x[-1:]))
+
+
+@pytest.mark.parametrize("rows", [3, 200])
+def test_products_of_sparse_features_do_not_depend_on_how_they_are_computed(rows):
+    rng = np.random.default_rng(0)
+    index = np.sort(rng.permuted(np.tile(np.arange(40), (2, rows, 1)), axis=2)[:, :, :3], axis=2)
+    some = Features(np.zeros((2, rows, 0)), index, rng.normal(size=index.shape), [])
+    Z, M, V = some.full(40), rng.normal(size=(40, 40)), rng.normal(size=(2, rows, rows))
+    np.testing.assert_allclose(some.between(M), Z @ M @ np.swapaxes(Z, 1, 2), atol=1e-9)
+    np.testing.assert_allclose(some.sums_between(V, 40), (np.swapaxes(Z, 1, 2) @ V @ Z).sum(0), atol=1e-9)
 
 
 def test_batches_hold_every_row_once_in_the_block_of_its_group():

@@ -163,6 +163,7 @@ def test_time_is_limited_and_progress_is_shown(capsys):
     shares = [share for share, _ in seen]
     assert shares == sorted(shares) and 0.5 < shares[-1] < 3 / 4
     assert list(report.comparisons) == [NEW_ROWS]
+    assert "Not compared for lack of time: later rows of known groups." in str(report)
     sharing_report(model, X, y, tasks, baselines=[SEPARATE], verbose=1, **QUICK)
     assert capsys.readouterr().err.startswith("[1/1] does sharing help")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -14,7 +13,6 @@ from ..data.arrays import listing
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..mixed.structures import MixedData
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
@@ -146,20 +144,6 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
     return families if families.max(initial=-1) < OWN_PARAMETERS else np.zeros(d, dtype=np.intp)
 
 
-def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """Return kernels (T + E, T) between all tasks (new ones last) and training tasks, and the new labels (E,)."""
-    kernels = [
-        kernel
-        for name, table in read_task_features(task_features, tasks).items()
-        for kernel in table.kernels(name, tasks)
-    ]
-    if not kernels:
-        return (), np.empty(0, dtype=tasks.dtype)
-    new = np.array([label for label in kernels[0].labels.tolist() if label not in set(tasks.tolist())])
-    every = np.concatenate([tasks, new]) if len(new) else tasks
-    return tuple(kernel.take(every).values for kernel in kernels), new
-
-
 def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
     """Return task feature tables extended by more tasks; kernels between tasks cannot be extended."""
     known, new = read_task_features(first, tasks), read_task_features(more, None)
@@ -181,30 +165,6 @@ def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, Ta
         columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
         found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
     return found
-
-
-def mixed_data(
-    data: TaskData,
-    labelled: LabelledRows,
-    z: np.ndarray,
-    weight: np.ndarray,
-    kernels: Sequence[np.ndarray] = (),
-    task_kernels: Sequence[np.ndarray] = (),
-    use_columns: bool = True,
-) -> MixedData:
-    """Return the data for mixed models; with `use_columns=False`, only the given kernels are used."""
-    X = np.asarray(data.X[labelled.rows], dtype=np.float64) if use_columns else np.empty((len(labelled.rows), 0))
-    return MixedData(
-        X=X,
-        groups=(labelled.codes, *(grouping.codes[labelled.rows] for grouping in data.groupings)),
-        n_groups=(1 if labelled.wide else data.n_tasks, *(len(grouping.labels) for grouping in data.groupings)),
-        z=z,
-        weight=weight,
-        of_column=column_families(data, X) if use_columns else np.empty(0, dtype=np.intp),
-        wide=labelled.wide,
-        kernels=tuple(kernels),
-        task_kernels=tuple(task_kernels),
-    )
 
 
 def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:

@@ -36,7 +36,8 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     at = reference_rows(functions, REFERENCES)
     members, weights = functions.without_means()
     names = _slope_names(functions, encoder)
-    columns = np.array([j for j in names if np.ptp(training_rows(members[0])[0][at, j]) > 1e-9], dtype=np.intp)
+    X = training_rows(members[0])[0][at]
+    columns = np.array([j for j in names if np.ptp(X[:, j]) > 1e-9], dtype=np.intp)
     parts, raw = [], np.zeros(len(labels))
     with SingleThreadedBLAS():
         for member, weight in zip(members, weights.tolist(), strict=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.metrics import d2_tweedie_score
+from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -20,9 +20,10 @@ from ..exceptions import warn_user
 from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
 from ..tables.encoder import TableEncoder
-from .data import join_task_features, read_task_kernels
+from .data import join_task_features
 from .effects import explain, task_effects
 from .fit import KinFit
+from .task_features import read_task_kernels
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "tasks_": ("array of shape (T,)", "Task labels."),
@@ -61,7 +62,7 @@ _PARAMETERS: dict[str, Parameter] = {
     "loss": Parameter(
         '{"squared", "poisson"}',
         '"squared": normal noise. "poisson": y holds counts, and the logarithm of their expected value is modelled. '
-        "Predictions are means, ends of intervals are whole numbers, and `score` is the share of deviance explained.",
+        "Predictions are means, ends of intervals are whole numbers, and scores are shares of deviance explained.",
         [StrOptions({"squared", "poisson"})],
         "squared",
     ),
@@ -139,9 +140,10 @@ NO_TASKS = (
 )
 
 
-class TableEstimator(MultiTaskEstimator):
-    """An estimator that encodes tables with a `TableEncoder` fitted on the training rows."""
+class KinEstimator(MultiTaskEstimator):
+    """Base class of KinRegressor and KinClassifier; tables are encoded with a `TableEncoder` of the training rows."""
 
+    takes_groupings = True
     encoder: Any
     encoder_: Any
 
@@ -163,25 +165,10 @@ class TableEstimator(MultiTaskEstimator):
         self.encoder_ = (TableEncoder() if self.encoder is None else clone(self.encoder)).fit(table)
         return self.encoder_.encode(table)
 
-
-class KinEstimator(TableEstimator):
-    """Base class of KinRegressor and KinClassifier."""
-
-    takes_groupings = True
-
     def specification(self) -> KinFit:
-        return KinFit(
-            classification=is_classifier(self),
-            loss=getattr(self, "loss", "squared"),
-            class_weight=getattr(self, "class_weight", None),
-            kernels=self.kernels,
-            task_features=self.task_features,
-            cv=self.cv,
-            time_limit=self.time_limit,
-            n_features=self.n_features,
-            device=self.device,
-            random_state=self.random_state,
-        )
+        names = {field.name for field in fields(KinFit)}
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return KinFit(classification=is_classifier(self), **given)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         return set(range(data.n_tasks)) if data.n_tasks > 1 else set()
@@ -246,6 +233,11 @@ class KinEstimator(TableEstimator):
         )
         model.functions_ = self.functions_.with_task_kernels(kernels, new)
         return model
+
+
+def deviance_score(y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
+    """Return D^2, the share of the Poisson deviance from the mean that is explained; NaN if all counts are equal."""
+    return d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1) if np.ptp(y) else float("nan")
 
 
 @describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL, **_PARAMETERS)
@@ -337,9 +329,29 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
-        # The deviance of a normal distribution is the squared error.
-        power = 1 if self.loss == "poisson" else 0
-        return float(d2_tweedie_score(y[known], predicted[known], sample_weight=weight, power=power))
+        score = deviance_score if self.loss == "poisson" else r2_score
+        return float(score(y[known], predicted[known], sample_weight=weight))
+
+    def score_tasks(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> dict[Any, float]:
+        """Return the score of each task: R^2 or, for counts, the share of deviance explained (D^2).
+
+        Tasks without rows in X are left out. The score of a single row is NaN, and so is D^2 of equal counts. Tasks
+        that were not in training are scored too.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight, offset : as for `fit`
+
+        Returns
+        -------
+        scores : dict from task to float
+        """
+        queries = self.read_queries(X, tasks)
+        prediction = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))[0]
+        score = deviance_score if self.loss == "poisson" else r2_score
+        return self._score_each(queries, y, prediction, sample_weight, score, 2)
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
         if offset is None:

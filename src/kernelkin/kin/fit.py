@@ -14,22 +14,26 @@ import numpy as np
 from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import Member, Search
+from ..mixed.average import Member, Search, average
 from ..mixed.columns import GroupMeans
-from ..mixed.components import column_shares, missed_variance, variance_components
+from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
+    FURTHER_CURVES,
     FURTHER_STRUCTURES,
     MANY_ROWS,
     MORE_ROWS,
     STRUCTURES,
+    MixedData,
     Structure,
+    columns_with_curves,
     count_features,
     landmark_count,
 )
+from ..mixed.terms import SINES
 from ..paper.grams.operator import arrays_on
 from ..progress import Progress
 from .data import (
@@ -38,17 +42,17 @@ from .data import (
     LabelledRows,
     check_counts,
     class_weights,
+    column_families,
     count_units,
     in_order_of_content,
     join_cells,
     merge_copies,
-    mixed_data,
-    read_task_kernels,
     row_folds,
     row_keys,
     target_units,
 )
-from .functions import KinFunctions, Link, Scores, count_moments, count_scores, held_out_normal
+from .functions import KinFunctions, Link, Scores, count_moments, count_scores
+from .task_features import read_task_kernels
 
 # Members with less weight than this are left out of the average.
 LEAST_WEIGHT = 0.01
@@ -60,10 +64,13 @@ FEW_FOLDS = 2
 # With fewer groups, the weights for new groups are those for known groups.
 LEAST_GROUPS = 5
 # Further groupings have slopes if a median group of one of them has this many rows, and all slopes together are at most
-# this many features.
+# this many features. They have curves if a median group has more rows, there are at most `MANY_ROWS` rows, and all
+# curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
-# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
-COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
+ROWS_OF_CURVES, MOST_CURVES = 10, 600
+# For counts, all structures are loose, since variances of log rates differ more between data sets than those of
+# standardised targets. Counts say less on differences between groups than numbers do, so levels alone are tried too.
+LOOSE, LEVELS = 0.02, Structure("levels", slopes=False)
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -139,9 +146,20 @@ class KinPlan:
             self.units = target_units(self.labelled, data.n_tasks, weight, has_features=bool(task_kernels))
             location, spread = self._units()
             z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
-        self.rows = replace(
-            mixed_data(data, self.labelled, z, weight, values, task_kernels, use_columns=self.given is None),
+        rows, wide = self.labelled.rows, self.labelled.wide
+        # With kernels of the user, columns are not used.
+        X = np.empty((len(rows), 0)) if self.given else np.asarray(data.X[rows], dtype=np.float64)
+        self.rows = MixedData(
+            X=X,
+            groups=(self.labelled.codes, *(grouping.codes[rows] for grouping in data.groupings)),
+            n_groups=(1 if wide else data.n_tasks, *(len(grouping.labels) for grouping in data.groupings)),
+            z=z,
+            weight=weight,
+            of_column=np.empty(0, dtype=np.intp) if self.given else column_families(data, X),
+            wide=wide,
             offset=offset,
+            kernels=values,
+            task_kernels=task_kernels,
         )
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
@@ -172,10 +190,9 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
+        found += self._further()
         if self.counts:
-            found += COUNTS
-        if self._has_further_slopes():
-            found += FURTHER_STRUCTURES
+            found = [replace(s, rho=LOOSE) for s in (LEVELS, *found) if s.name != "common and own smooth, loose"]
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -187,12 +204,18 @@ class KinPlan:
         # Without groups, structures that differ only in group terms are the same.
         return [s for s in found if s.common or s.additive]
 
-    def _has_further_slopes(self) -> bool:
-        """Return whether further groupings have enough rows per group for slopes, and not too many slopes in total."""
-        if self.rows.wide or len(self.rows.groups) < 2 or not self.rows.X.shape[1]:
-            return False
-        rows = [float(np.median(np.bincount(codes))) for codes in self.rows.groups[1:]]
-        return max(rows) >= ROWS_OF_SLOPES and sum(self.rows.n_groups[1:]) * self.rows.X.shape[1] <= MOST_SLOPES
+    def _further(self) -> Sequence[Structure]:
+        """Return structures with slopes and curves of further groupings, if their groups have enough rows."""
+        data = self.rows
+        rows = [float(np.median(np.bincount(codes))) for codes in data.groups]
+        n_slopes = 0 if data.wide else data.X.shape[1] * sum(data.n_groups[1:])
+        if not 0 < n_slopes <= MOST_SLOPES or max(rows[1:]) < ROWS_OF_SLOPES:
+            return ()
+        curves = tuple(g for g in range(1, len(rows)) if rows[g] >= ROWS_OF_CURVES)
+        count = SINES * len(columns_with_curves(data.X)) * sum(data.n_groups[g] for g in curves)
+        if data.n_rows > MANY_ROWS or not 0 < count <= MOST_CURVES:
+            return FURTHER_STRUCTURES
+        return (*FURTHER_STRUCTURES, replace(FURTHER_CURVES, curves=curves))
 
     def _has_means(self) -> bool:
         """Return whether a column varies both within and between groups."""
@@ -257,6 +280,8 @@ class KinPlan:
         if not search.is_complete:
             text = f"time_limit={limit:g} reached before all structures were compared; the fit uses the results so far"
             warnings = ((text, UserWarning),)
+        fitted = [member.fitted for member in members]
+        components, columns = variance_shares(fitted, weights, likelihood, self._column_names())
         attributes = self._functions(members, weights, likelihood) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
@@ -269,8 +294,8 @@ class KinPlan:
             "search_results_": _table(tried, members, weights),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
-            "variance_components_": variance_components([m.fitted for m in members], weights, likelihood),
-            "column_shares_": column_shares([m.fitted for m in members], weights, self._column_names()),
+            "variance_components_": components,
+            "column_shares_": columns,
             "features_": self._feature_quality(search, likelihood),
         }
         if self.classes is not None:
@@ -311,7 +336,6 @@ class KinPlan:
             "likelihood": likelihood,
             "wide": self.labelled.wide,
             "n_tasks": self.data.n_tasks,
-            "n_further": len(self.data.groupings),
             "kernels": self.given,
             "new_tasks": self.new_tasks if len(self.new_tasks) else None,
             "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
@@ -330,7 +354,8 @@ class KinPlan:
             functions = KinFunctions(**base, units=self.units, scores=scores)
             return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         if self.classes is None:
-            mean, variance = held_out_normal(members, weights)
+            parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
+            mean, variance = average(parts, weights.tolist())
             known = ~np.isnan(mean).any(axis=1)
             residuals = np.abs((self.rows.z - mean) / np.sqrt(variance))[known]
             scores = Scores.of(residuals, residuals, self.rows.weight[known])
@@ -360,11 +385,9 @@ class KinPlan:
 
 def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:
     weight = {id(member): w for member, w in zip(members, weights.tolist(), strict=True)}
-    return {
-        "structure": np.array([member.structure.name for member in tried]),
-        "error": np.array([member.error for member in tried]),
-        "standard_error": np.array([member.standard_error for member in tried]),
-        "weight": np.array([weight.get(id(member), 0.0) for member in tried]),
-        "evidence": np.array([-member.fitted.model.value_ for member in tried]),
-        "seconds": np.array([member.seconds for member in tried]),
-    }
+    rows = [
+        (m.structure.name, m.error, m.standard_error, weight.get(id(m), 0.0), -m.fitted.model.value_, m.seconds)
+        for m in tried
+    ]
+    names = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -14,7 +14,8 @@ from scipy.stats import nbinom, norm
 
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
-from ..mixed.average import Member, average
+from ..mixed.average import average
+from ..mixed.effects import training_rows
 from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
@@ -99,7 +100,6 @@ class KinFunctions:
     likelihood : the likelihood of the targets.
     wide : whether tasks are outputs on the same rows.
     n_tasks : T.
-    n_further : number of groupings beyond the first.
     units : the units of the targets, for a regressor.
     scores : scores of held-out targets, for a regressor.
     classes, link : classes and calibration, for a classifier.
@@ -115,7 +115,6 @@ class KinFunctions:
     likelihood: Likelihood
     wide: bool
     n_tasks: int
-    n_further: int = 0
     units: TargetUnits | None = None
     scores: Scores | None = None
     classes: ClassCodes | None = None
@@ -130,9 +129,7 @@ class KinFunctions:
         if self.kernels is not None:
             return np.unique(self.kernels.X, axis=0) if len(self.kernels.X) else None
         member = self.members[0]
-        layout = member.model.parts[0].layout
-        rows = np.concatenate([pairs.A.X[table >= 0] for pairs, table in zip(layout.pairs, layout.tables, strict=True)])
-        rows = rows[:, : member.columns.n_columns]
+        rows = training_rows(member)[0][:, : member.columns.n_columns]
         return member.columns.restore(np.unique(rows, axis=0)) if rows.shape[1] else None
 
     def without_means(self) -> tuple[list[FittedStructure], np.ndarray]:
@@ -152,7 +149,7 @@ class KinFunctions:
     def groups_of(self, queries: Queries) -> list[np.ndarray]:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
         assert queries.codes is not None
-        further = queries.groupings or [np.full(len(queries.X), -1)] * self.n_further
+        further = queries.groupings or [np.full(len(queries.X), -1)] * (len(self.group_rows) - 1)
         # On wide data, tasks are outputs and all rows belong to one group.
         return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
 
@@ -278,12 +275,6 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
             others = np.setdiff1d(np.arange(len(classes.classes)), at)
             out[np.ix_(rows, others)] = 0.0
     return out / out.sum(axis=1, keepdims=True)
-
-
-def held_out_normal(members: Sequence[Member], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and variances (N, r) of held-out targets in standard units; NaN for rows never held out."""
-    parts: list[tuple[Any, Any]] = [(member.mean, member.variance + member.noise[:, None]) for member in members]
-    return average(parts, weights.tolist())
 
 
 def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,20 +23,6 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class FeatureKernel:
-    """Values (P, T) of a kernel with unit diagonal, between the P tasks `labels` and the T training tasks."""
-
-    name: str
-    labels: np.ndarray
-    values: np.ndarray
-
-    def take(self, tasks: np.ndarray) -> FeatureKernel:
-        """Return the kernel at some of the tasks that have features."""
-        at = _positions(self.name, self.labels, tasks)
-        return replace(self, labels=self.labels[at], values=self.values[at])
-
-
-@dataclass(frozen=True)
 class TaskTable:
     """Features of the tasks `labels` (P,): columns (P,) of float64 or of text, and their names."""
 
@@ -44,20 +30,16 @@ class TaskTable:
     names: tuple[str, ...]
     columns: tuple[np.ndarray, ...]
 
-    def kernels(self, name: str, tasks: np.ndarray) -> list[FeatureKernel]:
-        """Return Gaussian kernels of several widths between these tasks and the training tasks (T,).
+    def kernels(self, at: np.ndarray) -> list[np.ndarray]:
+        """Return Gaussian kernels (P, T) of several widths between these tasks and the training tasks at (T,).
 
         Numbers are standardised on the training tasks; text becomes indicators of the categories in training.
         """
-        at = _positions(name, self.labels, tasks)
         features = np.column_stack([_encode(values, values[at]) for values in self.columns])
         squares = np.sum((features[:, np.newaxis] - features[at]) ** 2, axis=2)
         apart = squares[at][squares[at] > 1e-12]
         unit = float(np.median(apart)) if len(apart) else 1.0
-        return [
-            FeatureKernel(f"{name}({width:g})", self.labels, np.exp(-0.5 * squares / (unit * width**2)))
-            for width in FEATURE_WIDTHS
-        ]
+        return [np.exp(-0.5 * squares / (unit * width**2)) for width in FEATURE_WIDTHS]
 
 
 @dataclass(frozen=True)
@@ -67,12 +49,11 @@ class GivenTaskKernel:
     labels: np.ndarray
     matrix: np.ndarray
 
-    def kernels(self, name: str, tasks: np.ndarray) -> list[FeatureKernel]:
-        """Return the kernel of unit diagonal between these tasks and the training tasks (T,)."""
+    def kernels(self, at: np.ndarray) -> list[np.ndarray]:
+        """Return the kernel (P, T) of unit diagonal between these tasks and the training tasks at (T,)."""
         root = np.sqrt(np.diag(self.matrix))
         root = np.where(root > 0, root, 1.0)
-        values = self.matrix / np.outer(root, root)
-        return [FeatureKernel(name, self.labels, values[:, _positions(name, self.labels, tasks)])]
+        return [(self.matrix / np.outer(root, root))[:, at]]
 
 
 TaskFeatures = TaskTable | GivenTaskKernel
@@ -85,27 +66,32 @@ def read_task_features(task_features: Any, tasks: np.ndarray | None) -> dict[str
     if isinstance(task_features, Mapping) and not task_features:
         raise ValueError("task_features is an empty dict")
     if not isinstance(task_features, Mapping) or all(map(_is_row, task_features.values())):
-        return _read(FEATURES, task_features, tasks)
-    found: dict[str, TaskFeatures] = {}
-    for name, value in task_features.items():
-        found |= _read(str(name), value, tasks)
-    return found
+        return {FEATURES: _read(FEATURES, task_features, tasks)}
+    return {str(name): _read(str(name), value, tasks) for name, value in task_features.items()}
+
+
+def read_task_kernels(task_features: Any, tasks: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Return kernels (T + E, T) between all tasks (new ones last) and training tasks, and the new labels (E,)."""
+    given = read_task_features(task_features, tasks)
+    if not given:
+        return (), np.empty(0, dtype=tasks.dtype)
+    first = next(iter(given.values())).labels
+    new = first[~np.isin(first, tasks)]
+    every, found = np.concatenate([tasks, new]) if len(new) else tasks, []
+    for name, each in given.items():
+        index = {label: i for i, label in enumerate(each.labels.tolist())}
+        if without := [task for task in every.tolist() if task not in index]:
+            raise ValueError(f"task_features: {name!r} has no row for task {listing(without)}")
+        at = np.array([index[task] for task in every.tolist()], dtype=np.intp)
+        found += [values[at] for values in each.kernels(at[: len(tasks)])]
+    return tuple(found), new
 
 
 def plain_task_features(task_features: Any) -> Any:
     """Return the task features with DataFrames converted, because model files cannot store DataFrames."""
     if isinstance(task_features, Mapping):
         return {name: plain_task_features(value) for name, value in task_features.items()}
-    return next(iter(_read_frame(FEATURES, task_features).values())) if _is_frame(task_features) else task_features
-
-
-def _positions(name: str, labels: np.ndarray, tasks: np.ndarray) -> np.ndarray:
-    """Return the positions of tasks among the labels of features; raise if a task is missing."""
-    index = {label: i for i, label in enumerate(labels.tolist())}
-    without = [task for task in tasks.tolist() if task not in index]
-    if without:
-        raise ValueError(f"task_features: {name!r} has no row for task {listing(without)}")
-    return np.array([index[task] for task in tasks.tolist()], dtype=np.intp)
+    return _read_frame(FEATURES, task_features) if _is_frame(task_features) else task_features
 
 
 def _encode(values: np.ndarray, training: np.ndarray) -> np.ndarray:
@@ -132,15 +118,15 @@ def _is_pair(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1
 
 
-def _read(name: str, value: Any, tasks: np.ndarray | None) -> dict[str, TaskFeatures]:
+def _read(name: str, value: Any, tasks: np.ndarray | None) -> TaskFeatures:
     if isinstance(value, TaskFeatures):
-        return {name: value}
+        return value
     if isinstance(value, tuple) and len(value) == 2:
-        return _read_kernels(name, *value)
+        return _read_kernel(name, *value)
     if _is_frame(value):
         return _read_frame(name, value)
     if isinstance(value, Mapping):
-        return {name: _table(name, list(value), as_array(list(value.values()), f"task_features {name!r}"))}
+        return _table(name, list(value), as_array(list(value.values()), f"task_features {name!r}"))
     if as_table(value, "task_features") is not None:
         raise ValueError(f"task_features {name!r} is a table without an index that names the tasks: pass {_FORMS}")
     array = as_array(value, f"task_features {name!r}")
@@ -149,17 +135,17 @@ def _read(name: str, value: Any, tasks: np.ndarray | None) -> dict[str, TaskFeat
     if tasks is None or len(array) != len(tasks):
         needed = "a table that names them" if tasks is None else f"{len(tasks)} tasks need a row each"
         raise ValueError(f"task_features {name!r} is an array of {len(array)} rows without names of tasks; {needed}")
-    return {name: _table(name, tasks.tolist(), array)}
+    return _table(name, tasks.tolist(), array)
 
 
-def _read_frame(name: str, frame: Any) -> dict[str, TaskFeatures]:
+def _read_frame(name: str, frame: Any) -> TaskFeatures:
     """Read a pandas DataFrame; if its columns equal its index, it is a kernel between tasks."""
     index = frame.index.tolist()
     if len(index) > 1 and len(index) == frame.shape[1] and set(index) == set(frame.columns):
-        return _read_kernels(name, index, frame[index].to_numpy())
+        return _read_kernel(name, index, frame[index].to_numpy())
     table = as_table(frame, "task_features")
     assert table is not None
-    return {name: TaskTable(_labels(name, index), *_columns(name, index, table.names, table.columns))}
+    return TaskTable(_labels(name, index), *_columns(name, index, table.names, table.columns))
 
 
 def _table(name: str, labels: list, rows: np.ndarray) -> TaskTable:
@@ -193,23 +179,15 @@ def _columns(name: str, labels: list, names: tuple, columns: tuple) -> tuple[tup
     return tuple(map(str, names)), tuple(read)
 
 
-def _read_kernels(name: str, labels: Any, matrix: Any) -> dict[str, TaskFeatures]:
-    """Read one kernel (P, P), or several kernels (m, P, P), which get numbered names."""
+def _read_kernel(name: str, labels: Any, matrix: Any) -> GivenTaskKernel:
     found, array = _labels(name, list(labels)), as_array(matrix, f"task_features {name!r}")
     P = len(found)
-    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or array.shape[-2:] != (P, P):
+    if array.dtype.kind not in "biuf" or array.shape != (P, P):
         raise ValueError(f"task_features {name!r}: {P} tasks need a kernel of shape ({P}, {P}), got {array.shape}")
-    stack = array.astype(np.float64).reshape(-1, P, P)
-    names = [name] if array.ndim == 2 else [f"{name} {i}" for i in range(len(stack))]
-    for each, kernel in zip(names, stack, strict=True):
-        _check_kernel(each, kernel)
-    return {each: GivenTaskKernel(found, kernel) for each, kernel in zip(names, stack, strict=True)}
-
-
-def _check_kernel(name: str, matrix: np.ndarray) -> None:
-    if not np.isfinite(matrix).all() or np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+    kernel = array.astype(np.float64)
+    if not np.isfinite(kernel).all() or np.abs(kernel - kernel.T).max() > 1e-8 * np.abs(kernel).max():
         raise ValueError(f"task_features {name!r} is not a finite symmetric matrix")
-    values = eigvalsh(0.5 * (matrix + matrix.T))
+    values = eigvalsh(0.5 * (kernel + kernel.T))
     if values[-1] <= 0:
         raise ValueError(f"task_features {name!r} is zero: it links no tasks")
     if values[0] < -1e-6 * values[-1]:
@@ -217,3 +195,4 @@ def _check_kernel(name: str, matrix: np.ndarray) -> None:
             f"task_features {name!r} is not positive semi-definite: its smallest eigenvalue is {values[0]:.3g}, the "
             f"largest {values[-1]:.3g}; use kernelkin.kernels.nearest_psd to make it positive semi-definite"
         )
+    return GivenTaskKernel(found, kernel)

@@ -5,13 +5,14 @@ from .covariance import Layout
 from .likelihoods import Bernoulli, Gaussian, Poisson
 from .model import MixedModel, Part
 from .structures import STRUCTURES, FittedStructure, MixedData, Structure
-from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel
+from .terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, TaskKernel
 
 __all__ = [
     "STRUCTURES",
     "Additive",
     "Bernoulli",
     "Constant",
+    "Curves",
     "FittedStructure",
     "Gaussian",
     "Given",

@@ -53,6 +53,9 @@ class Features(NamedTuple):
 
     def between(self, M: Array) -> Array:
         """Return Z M Z' (b, n, n) of the sparse features Z, for M (s, s)."""
+        if self._is_faster_dense(len(M)):
+            Z = self._sparse_as_dense(len(M))
+            return Z @ M @ swap(Z)
         i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
         return (self.value[:, :, None, :, None] * self.value[:, None, :, None, :] * M[i, j]).sum((3, 4))
 
@@ -66,6 +69,9 @@ class Features(NamedTuple):
 
     def sums_between(self, V: Array, size: int) -> Array:
         """Return Z' V Z (s, s) of the sparse features Z, for V (b, n, n) in blocks."""
+        if self._is_faster_dense(size):
+            Z = self._sparse_as_dense(size)
+            return Z.reshape(-1, size).T @ (V @ Z).reshape(-1, size)
         i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
         weights = V[..., None, None] * self.value[:, :, None, :, None] * self.value[:, None, :, None, :]
         found = library(V).bincount((i * size + j).reshape(-1), weights.reshape(-1), minlength=size * size)
@@ -73,12 +79,19 @@ class Features(NamedTuple):
 
     def full(self, size: int) -> Array:
         """Return all features as (b, n, f + s)."""
-        b, n = self.dense.shape[:2]
         if self.index is None:
             return self.dense
+        return library(self.dense).concatenate([self.dense, self._sparse_as_dense(size)], 2)
+
+    def _sparse_as_dense(self, size: int) -> Array:
+        b, n = self.dense.shape[:2]
         wide = zeros((b * n, size), self.dense)
         wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(b * n, -1)] = self.value.reshape(b * n, -1)
-        return library(wide).concatenate([self.dense, wide.reshape(b, n, size)], 2)
+        return wide.reshape(b, n, size)
+
+    def _is_faster_dense(self, size: int) -> bool:
+        """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""
+        return size**2 <= 64 * self.index.shape[1] * self.index.shape[2] ** 2
 
     def weighted_sums(self, W: Array, size: int) -> Array:
         """Return W Phi (b, m, f + s) for weights W (b, m, n) of the rows of each block."""

@@ -8,34 +8,50 @@ averaged over training rows, counts as a level for smooth and additive terms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .batch import covariance
-from .covariance import Layout
 from .effects import training_rows
 from .rows import Pairs, Rows
 from .structures import FittedStructure
-from .terms import Additive, Given, Linear, Smooth, TaskKernel, Term
+from .terms import Additive, Curves, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
-# Maximum numbers of batches, and of rows, that are used to compute variances.
-BATCHES, SAMPLE = 24, 300
+# Maximum number of rows that are used to compute variances.
+SAMPLE = 300
 
 
-def variance_components(fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any) -> dict[str, float]:
-    """Return the share of each term, including noise, in the variance of the targets; the shares sum to one."""
-    total: dict[str, float] = {}
+def variance_shares(
+    fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any, names: Sequence[str] = ()
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return shares of terms and noise in the variance of the targets, and of columns in the explained variance.
+
+    Both are averages over structures with these weights, sum to one, and are in descending order. Without `names` of
+    columns (d,), or with columns that were rotated, there are no shares of columns.
+    """
+    terms, columns = Counter[str](), Counter[str]()
     for member, weight in zip(fitted, weights.tolist(), strict=True):
-        model = member.model
         parts = _of_structure(member)
-        parts[NOISE] = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
+        if len(names) and member.columns.axes is None:
+            for variance, shares in _by_column(member, parts):
+                for name, share in zip(names, shares.tolist(), strict=True):
+                    columns[name] += weight * variance * share
+        parts[NOISE] = _noise(member, likelihood)
         whole = sum(parts.values())
         for name, value in parts.items():
-            total[name] = total.get(name, 0.0) + weight * value / whole
-    return dict(sorted(total.items(), key=lambda item: -item[1]))
+            terms[name] += weight * value / whole
+    explained = sum(columns.values())
+    by_column = {name: value / explained for name, value in columns.most_common()} if explained else {}
+    return dict(terms.most_common()), by_column
+
+
+def _noise(member: FittedStructure, likelihood: Any) -> float:
+    model = member.model
+    return model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
 
 
 def _of_structure(member: FittedStructure) -> dict[str, float]:
@@ -96,67 +112,42 @@ def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray) -> 
     K = covariance([term], {term.name: p}, pairs)[0]
     level = float(K.mean())
     other = max(float(np.diag(K).mean()) - level, 0.0)
-    if isinstance(term, Linear | TaskKernel):
+    if isinstance(term, Linear | TaskKernel) and not isinstance(term, Curves):
         # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
         return 0.0, level + other
     return level, other if other > 1e-12 * level else 0.0
 
 
-def _sample(layout: Layout) -> list[tuple[Pairs, np.ndarray]]:
-    """Return evenly spaced batches, which have blocks of all sizes, with the masks (b, n) of their rows."""
-    pairs = layout.pairs[:: -(-len(layout.pairs) // BATCHES)]
-    return [(part, np.ones(part.A.X.shape[:2], bool) if part.A.mask is None else part.A.mask) for part in pairs]
-
-
-def missed_variance(member: FittedStructure, likelihood: Any) -> float:
-    """Return the share of the prior variance of the targets that the features cannot represent."""
-    model = member.model
-    whole = model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
-    missed, total, n = 0.0, 0.0, 0
-    for pairs, mask in _sample(model.parts[0].layout):
-        n += int(mask.sum())
-        for term in (term for term in model.terms if term.start()):
-            p = model.p_[term.name]
-            prior = term.diagonal(p, pairs.A, 1.0)
-            total += float(prior[mask].sum())
-            if term.n_dense:
-                common = prior - term.diagonal(p, pairs.A, 0.0)
-                missed += float((common - (term.features(p, pairs.A)[0] ** 2).sum(2))[mask].sum())
-    return max(missed / n / (whole + total / n), 0.0)
-
-
-def column_shares(fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str]) -> dict[str, float]:
-    """Return the share of each column in the explained variance, in descending order.
+def _by_column(member: FittedStructure, variances: dict[str, float]) -> Iterator[tuple[float, np.ndarray]]:
+    """Yield the variance of each term, and the share (d,) of each column in it.
 
     The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
     in proportion to the inverse squared length scales.
     """
-    total: dict[str, float] = {}
-    for member, weight in zip(fitted, weights.tolist(), strict=True):
-        if member.columns.axes is not None:
-            return {}
-        for share, by_column in _by_column(member):
-            for name, part in zip(names, by_column.tolist(), strict=True):
-                total[name] = total.get(name, 0.0) + weight * share * part
-    whole = sum(total.values())
-    if not whole:
-        return {}
-    return dict(sorted(((name, value / whole) for name, value in total.items()), key=lambda item: -item[1]))
-
-
-def _by_column(member: FittedStructure) -> list[tuple[float, np.ndarray]]:
-    """Return the variance of each term, and the share (d,) of each column in it."""
-    model, found, variances = member.model, [], _of_structure(member)
-    for term in model.terms:
-        p = model.p_[term.name]
+    for term in member.model.terms:
+        p = member.model.p_[term.name]
         if isinstance(term, Linear | Additive):
             own = np.exp(p["variances"])[term.of_column]
         elif isinstance(term, Smooth) or (isinstance(term, TaskKernel) and term.smooth):
             own = np.exp(-2.0 * p["lengths"])[term.of_column]
         else:
             continue
-        total = sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")})
         # The means of columns in groups count with their columns.
         own = own.reshape(-1, len(member.columns.center)).sum(0)
-        found.append((total, own / own.sum()))
-    return found
+        yield sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")}), own / own.sum()
+
+
+def missed_variance(member: FittedStructure, likelihood: Any) -> float:
+    """Return the share of the prior variance of the targets that the features cannot represent."""
+    model, (X, codes) = member.model, training_rows(member)
+    at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
+    rows = Rows(X[None, at], tuple(part[None, at] for part in codes))
+    missed, total = 0.0, _noise(member, likelihood)
+    for term in (term for term in model.terms if term.start()):
+        p = model.p_[term.name]
+        prior = term.diagonal(p, rows, 1.0)
+        total += float(prior.mean())
+        if term.n_dense:
+            common = prior - term.diagonal(p, rows, 0.0)
+            missed += float((common - (term.features(p, rows)[0] ** 2).sum(2)).mean())
+    return max(missed / total, 0.0)

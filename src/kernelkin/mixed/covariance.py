@@ -262,7 +262,7 @@ class Solved:
             if beta_u is not None:
                 of_feature = of_feature + (self.beta * beta_u).sum(1)
             for term, part in zip(self.blocks.terms, self.by_term(to_numpy(of_feature)), strict=True):
-                for name, value in term.scale_gradient(part).items() if len(part) else ():
+                for name, value in term.scale_gradient(self.prior.p[term.name], part).items() if len(part) else ():
                     found[term.name][name] = found[term.name][name] + value
         return found, float(slope)
 

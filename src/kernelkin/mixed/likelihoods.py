@@ -8,7 +8,7 @@ second.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, ndtr, xlogy
@@ -26,49 +26,22 @@ NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 Evaluated = tuple[float, Parameters, float, Solved]
 
 
-class Likelihood(Protocol):
-    """Interface of likelihoods.
-
-    Attributes
-    ----------
-    has_noise : whether the variance of the noise is a parameter.
-    log_scale : added to the initial log variances, which are those for standardised targets.
-    """
-
-    @property
-    def has_noise(self) -> bool: ...
-
-    @property
-    def log_scale(self) -> float: ...
-
-    @property
-    def weight_scale(self) -> float:
-        """The weight of a structure falls by a factor e if its error rises by this many standard errors."""
-
-    def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
-        """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
-
-    def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
-        """Return the posterior alone, as the last part of what `evaluate` returns."""
-
-    def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return the mean of a target, given the mean and variance of the function."""
-
-    def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target, given its predicted mean."""
-
-
 class Gaussian:
-    """Squared loss: normal noise with one variance."""
+    """Squared loss: normal noise with one variance.
+
+    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter, and `log_scale`, added
+    to the initial log variances, which are those for standardised targets.
+    """
 
     has_noise = True
     log_scale = 0.0
-    weight_scale = 0.5
 
     def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
+        """Return the posterior alone, as the last part of what `evaluate` returns."""
         return prior.solve(noise)
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
+        """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
         solved = prior.solve(noise)
         m = part.multiplicity
         # A row of weight w counts as w rows with the same target.
@@ -78,9 +51,11 @@ class Gaussian:
         return value, gradient, slope + repeated, solved
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Return the mean of a target, given the mean and variance of the function."""
         return f
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the loss of each target, given its predicted mean."""
         return (mean - y) ** 2
 
 
@@ -101,7 +76,6 @@ class Laplace:
 
     has_noise = False
     log_scale = 0.0
-    weight_scale = 0.5
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -168,7 +142,6 @@ class Laplace:
         raise NotImplementedError
 
     def loss(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Return the loss of each target, given its predicted mean."""
         raise NotImplementedError
 
 
@@ -201,9 +174,7 @@ class Poisson(Laplace):
     """Counts with a logarithmic link."""
 
     # Differences of log rates are smaller than those of standardised targets.
-    log_scale = -1.0
-    # Most of the deviance of a row is due to chance, and is the same for all structures.
-    weight_scale = 0.2
+    log_scale = -3.0
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)
@@ -230,3 +201,6 @@ class Poisson(Laplace):
         # Half the deviance.
         mean = np.maximum(mean, 1e-12)
         return xlogy(y, y / mean) - y + mean
+
+
+Likelihood = Gaussian | Laplace

@@ -170,9 +170,7 @@ class MixedModel:
     def solved(self) -> list[Solved]:
         """The posterior of each part at the parameters."""
         if not self._solved:
-            self._solved = [
-                self.likelihood.solve(self._prior(part, self.p_), part, self.noise_) for part in self.parts
-            ]
+            self._solved = [self.likelihood.solve(self._prior(part, self.p_), part, self.noise_) for part in self.parts]
         return self._solved
 
     def leave_one_out(self, part: int = 0) -> np.ndarray:

@@ -12,7 +12,7 @@ from .columns import Columns, GroupMeans
 from .covariance import HERE, Layout, Place
 from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
-from .terms import Additive, Constant, Given, Level, Linear, Smooth, TaskKernel, Term
+from .terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, TaskKernel, Term
 
 # Above this many rows (a third of it with an additive term), common terms are represented by features, and each group
 # is a block.
@@ -23,6 +23,8 @@ MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000
 # since every evaluation costs the square of their number and parameters hardly depend on it; predictions do.
 LANDMARKS, FEWER_LANDMARKS, MORE_LANDMARKS, LEARNING_LANDMARKS = 150, 100, 1_000, 300
 KNOTS = 12
+# Columns with fewer distinct values have slopes in further groupings, but no curves.
+CURVE_VALUES = 6
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Structure:
     additive : a smooth function of each column, common to all groups.
     own_additive : a smooth function of each column for each group.
     further : a linear function for each group of further groupings.
+    curves : the further groupings whose groups have a smooth function of each column.
     means : functions common to all groups also depend on the means of columns in the row's group; needs `two_lengths`.
     rho : strength of the prior on the parameters.
     clip : whether columns with outliers are clipped.
@@ -52,6 +55,7 @@ class Structure:
     additive: bool = False
     own_additive: bool = False
     further: bool = False
+    curves: tuple[int, ...] = ()
     means: bool = False
     rho: float = 0.2
     clip: bool = True
@@ -70,6 +74,8 @@ FURTHER_STRUCTURES = (
     Structure("slopes of all groupings", further=True),
     Structure("slopes of all groupings and common smooth", common=True, further=True),
 )
+# Another one, for the groupings with enough rows for each group.
+FURTHER_CURVES = Structure("slopes and curves of all groupings", own=True, additive=True, further=True)
 # Structures for more than `MANY_ROWS` rows.
 FEW_STRUCTURES = (
     Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
@@ -199,6 +205,11 @@ class FittedStructure:
             for g, n_groups in enumerate(data.n_groups[1:] if structure.further else (), start=1):
                 if n_groups > 1:
                     terms.append(Linear(of, g, 0 if exact else n_groups, name=f"slopes {g + 1}"))
+            for g in structure.curves:
+                columns = columns_with_curves(X)
+                ends = {"low": X[:, columns].min(0), "high": X[:, columns].max(0)}
+                n_groups, name = 0 if exact else data.n_groups[g], f"own additive {g + 1}"
+                terms.append(Curves(of, g, n_groups, name, columns=columns, **ends))
             if structure.common or (structure.own and grouped):
                 landmarks = None if exact or not structure.common else choose_landmarks(X, n_landmarks)
                 own = structure.own and grouped
@@ -270,6 +281,11 @@ def landmark_count(fitted: FittedStructure) -> int:
     """Return the number of features that represent the common smooth; 0 if it is exact, or there is none."""
     found = [term.n_dense for term in fitted.model.terms if isinstance(term, Smooth)]
     return max(found, default=0) if fitted.model.parts[0].layout.by_features else 0
+
+
+def columns_with_curves(X: np.ndarray) -> np.ndarray:
+    """Return the positions (c,) of the columns that may have a smooth function for each group."""
+    return np.flatnonzero([len(np.unique(column)) >= CURVE_VALUES for column in X.T])
 
 
 def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

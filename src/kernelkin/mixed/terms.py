@@ -8,7 +8,8 @@ with many rows it is represented by features `Phi` with `K = Phi Phi'`. See "Mix
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from .arrays import Array, cholesky, diagonals, library, like, solve_lower, swap
 from .rows import Pairs, Rows
 
 JITTER = 1e-6
+# Sines of each column in a sum that represents a smooth function.
+SINES = 6
 
 
 def matern(D: Array) -> tuple[Array, Array]:
@@ -31,15 +34,6 @@ def matern(D: Array) -> tuple[Array, Array]:
     r += 1.0
     r *= e
     return r, slope
-
-
-def gaussian(D: Array) -> tuple[Array, Array]:
-    """Return the Gaussian kernel of squared distances, and minus twice its derivative with respect to them."""
-    e = library(D).exp(-0.5 * D)
-    return e, e
-
-
-SHAPES = {"matern": matern, "gaussian": gaussian}
 
 
 def squared_distances(A: Array, B: Array) -> Array:
@@ -90,10 +84,10 @@ class Term:
     name: str
     of_column: np.ndarray
 
-    def used(self, rows: Rows) -> Array:
-        """Return the columns (b, n, d) of rows that the term depends on: the first ones, as many as have a family."""
+    def used(self, X: Array) -> Array:
+        """Return the columns (b, n, d) that the term depends on: the first ones, as many as have a family."""
         d = len(self.of_column)
-        return rows.X if rows.X.shape[-1] == d else rows.X[..., :d]
+        return X if X.shape[-1] == d else X[..., :d]
 
     @property
     def n_dense(self) -> int:
@@ -135,7 +129,7 @@ class Term:
         """Return the derivatives for length scales, from the derivatives G (b, n, f) for the features."""
         return {}
 
-    def scale_gradient(self, of_feature: np.ndarray) -> dict[str, np.ndarray]:
+    def scale_gradient(self, p: dict[str, np.ndarray], of_feature: np.ndarray) -> dict[str, np.ndarray]:
         """Return the derivatives for log variances, from those for the log variance of each feature (f,)."""
         return {}
 
@@ -202,7 +196,7 @@ class Level(Term):
         known = codes >= 0
         return codes * known, variance(p["variance"]) ** 0.5 * to_float(known)
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"variance": of_feature.sum(keepdims=True)}
 
 
@@ -224,8 +218,21 @@ class Linear(Term):
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": np.full(int(self.of_column.max()) + 1, np.log(scale / d))}
 
-    def _variances(self, p, X):
-        return like(np.exp(p["variances"])[self.of_column], X)
+    @property
+    def n_inputs(self) -> int:
+        return len(self.of_column)
+
+    def inputs(self, X: Array) -> Array:
+        """Return the functions (..., e) of columns (..., d) whose weighted sum this term is: here, the columns."""
+        return self.used(X)
+
+    def log_variances(self, p: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the log variances (e,) of the weights of the inputs."""
+        return p["variances"][self.of_column]
+
+    def by_parameter(self, p: dict[str, np.ndarray], of_input: np.ndarray) -> dict[str, np.ndarray]:
+        """Return derivatives for the parameters from those for the log variances of the inputs (e,)."""
+        return {"variances": by_family(self.of_column, of_input)}
 
     def _is_empty(self, sharing):
         return (self.grouping is None or self.n_groups > 0) and sharing == 0
@@ -233,45 +240,87 @@ class Linear(Term):
     def block(self, p, pairs):
         if self._is_empty(pairs.sharing):
             return None, None
-        A = self.used(pairs.A)
-        K = (A * self._variances(p, A)) @ swap(self.used(pairs.B))
+        A = self.inputs(pairs.A.X)
+        B = A if pairs.B is pairs.A else self.inputs(pairs.B.X)
+        K = (A * like(np.exp(self.log_variances(p)), A)) @ swap(B)
         K *= _where(self, pairs)
-        return K, None
+        return K, (A, B)
 
     def block_gradient(self, p, pairs, W, saved):
         if self._is_empty(pairs.sharing):
             return {}
-        found = (self.used(pairs.A) * ((W * _where(self, pairs)) @ self.used(pairs.B))).sum((0, 1))
-        return {"variances": np.exp(p["variances"]) * by_family(self.of_column, found)}
+        A, B = saved
+        found = to_numpy((A * ((W * _where(self, pairs)) @ B)).sum((0, 1)))
+        return self.by_parameter(p, np.exp(self.log_variances(p)) * found)
 
     @property
     def n_dense(self) -> int:
-        return len(self.of_column) if self.grouping is None else 0
+        return self.n_inputs if self.grouping is None else 0
 
     @property
     def n_sparse(self) -> int:
-        return self.n_groups * len(self.of_column)
+        return self.n_groups * self.n_inputs
 
     def diagonal(self, p, rows, sharing):
         factor = sharing
         if self.grouping is not None:
             # The features of an unknown group are zero.
             factor = to_float(~((rows.groups[self.grouping] >= 0) & self._is_empty(sharing)))
-        X = self.used(rows)
-        return factor * ((X * X) @ self._variances(p, X))
+        inputs = self.inputs(rows.X)
+        return factor * ((inputs * inputs) @ like(np.exp(self.log_variances(p)), inputs))
 
     def features(self, p, rows):
-        X = self.used(rows)
-        return X * self._variances(p, X) ** 0.5, None
+        inputs = self.inputs(rows.X)
+        return inputs * like(np.exp(self.log_variances(p)), inputs) ** 0.5, None
 
     def sparse(self, p, rows):
-        codes, d = rows.groups[self.grouping][..., None], len(self.of_column)
+        codes, e = rows.groups[self.grouping][..., None], self.n_inputs
         known = codes >= 0
-        numbers = codes * known * d + like(np.arange(d), codes)
-        return numbers, self.features(p, rows)[0] * to_float(known)
+        return codes * known * e + like(np.arange(e), codes), self.features(p, rows)[0] * to_float(known)
 
-    def scale_gradient(self, of_feature):
-        return {"variances": by_family(self.of_column, of_feature.reshape(-1, len(self.of_column)).sum(0))}
+    def scale_gradient(self, p, of_feature):
+        return self.by_parameter(p, of_feature.reshape(-1, self.n_inputs).sum(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Linear):
+    """A smooth function of each column for each group, as a sum of sines whose variances fall with their frequency.
+
+    The variances are the spectral density of the Matern 5/2 kernel, so the sum has about its covariance. Sines do not
+    depend on the length scale, so its derivative is that of the variances. They span the range `low` to `high` (c,) of
+    `columns` (c,) and half of it on both sides; beyond the range, functions are constant. Other columns have no curves.
+    """
+
+    columns: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def start(self):
+        return {**super().start(), "lengths": np.zeros(int(self.of_column.max()) + 1)}
+
+    @property
+    def n_inputs(self) -> int:
+        return SINES * len(self.columns)
+
+    def inputs(self, X):
+        low, high = like(self.low, X), like(self.high, X)
+        place = 0.25 + 0.5 * (library(X).clip(X[..., like(self.columns, X)], low, high) - low) / (high - low)
+        waves = library(X).sin(np.pi * place[..., None] * like(np.arange(1.0, SINES + 1), X))
+        return (waves / (high - low)[:, None] ** 0.5).reshape(*X.shape[:-1], self.n_inputs)
+
+    def _squares(self, p):
+        """Return the squared products (c, SINES) of frequencies and length scales."""
+        frequencies = 0.5 * np.pi * np.arange(1, SINES + 1) / (self.high - self.low)[:, None]
+        return (frequencies * np.exp(p["lengths"])[self.of_column[self.columns], None]) ** 2
+
+    def log_variances(self, p):
+        level = (p["variances"] + p["lengths"])[self.of_column[self.columns], None] + np.log(16.0 / 3.0 * 5.0**2.5)
+        return (level - 3.0 * np.log(5.0 + self._squares(p))).ravel()
+
+    def by_parameter(self, p, of_input):
+        of, each, squares = self.of_column[self.columns], of_input.reshape(-1, SINES), self._squares(p)
+        of_lengths = each * (1.0 - 6.0 * squares / (5.0 + squares))
+        return {key: np.bincount(of, part.sum(1), len(p[key])) for key, part in zip(p, (each, of_lengths), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -287,7 +336,6 @@ class Smooth(Term):
     common: bool = True
     own: bool = True
     landmarks: np.ndarray | None = None
-    shape: str = "matern"
     name: str = "smooth"
 
     def start(self):
@@ -304,7 +352,7 @@ class Smooth(Term):
     def _kernel(self, p, A, B):
         """Return the kernel between rows, and minus twice its derivative with respect to squared distances."""
         lengths = self._lengths(p, A)
-        return SHAPES[self.shape](squared_distances(A / lengths, B / lengths))
+        return matern(squared_distances(A / lengths, B / lengths))
 
     def _is_empty(self, pairs):
         return not self.own and (not self.common or pairs.sharing == 0)
@@ -312,7 +360,7 @@ class Smooth(Term):
     def block(self, p, pairs):
         if self._is_empty(pairs):
             return None, None
-        kernel, slope = self._kernel(p, self.used(pairs.A), self.used(pairs.B))
+        kernel, slope = self._kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))
         factor = common_and_own(self, p, pairs)
         return kernel * factor, (kernel, slope, factor)
 
@@ -320,7 +368,7 @@ class Smooth(Term):
         if self._is_empty(pairs):
             return {}
         kernel, slope, factor = saved
-        lengths = self._length_gradient(p, W * (slope * factor), self.used(pairs.A), self.used(pairs.B))
+        lengths = self._length_gradient(p, W * (slope * factor), self.used(pairs.A.X), self.used(pairs.B.X))
         return {"lengths": lengths, **common_and_own_gradient(self, p, pairs, W * kernel)}
 
     def _length_gradient(self, p, M, A, B):
@@ -339,7 +387,7 @@ class Smooth(Term):
         K, slope_at_landmarks = self._kernel(p, Z, Z)
         diagonals(K)[...] += JITTER
         L = cholesky(K)
-        kernel, slope = self._kernel(p, self.used(rows), Z)
+        kernel, slope = self._kernel(p, self.used(rows.X), Z)
         b, n, m = kernel.shape
         Phi = solve_lower(L, kernel.reshape(-1, m).T).T.reshape(b, n, m)
         Phi *= variance(p["common"]) ** 0.5
@@ -355,10 +403,10 @@ class Smooth(Term):
         inner = solve_lower(L, Phi.reshape(-1, m).T @ G, transposed=True)
         inner = -0.5 * solve_lower(L, inner.T, transposed=True)
         inner = 0.5 * (inner + inner.T) * slope_at_landmarks
-        lengths = self._length_gradient(p, at_rows, self.used(rows), Z)
+        lengths = self._length_gradient(p, at_rows, self.used(rows.X), Z)
         return {"lengths": lengths + self._length_gradient(p, inner[None], Z[None], Z)}
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"common": of_feature.sum(keepdims=True)}
 
 
@@ -451,7 +499,7 @@ class Additive(Term):
             found[family] += part.features_gradient(own, alone, G[:, :, at], Phi[:, :, at], kept)["lengths"][0]
         return {"lengths": found}
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"variances": by_family(np.repeat(self.of_column, list(map(len, self.landmarks))), of_feature)}
 
 
@@ -496,7 +544,6 @@ class TaskKernel(Term):
     smooth: bool = True
     grouping: int = 0
     name: str = "task features"
-    _basis: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def start(self):
         found = {"level": np.array([-1.0])}
@@ -516,7 +563,7 @@ class TaskKernel(Term):
         M = self._between(pairs.A.groups[self.grouping], pairs.B.groups[self.grouping])
         if not self.smooth:
             return variance(p["level"]) * M, (M, None, None)
-        A, B = self.used(pairs.A), self.used(pairs.B)
+        A, B = self.used(pairs.A.X), self.used(pairs.B.X)
         lengths = like(np.exp(p["lengths"])[self.of_column], A)
         kernel, slope = matern(squared_distances(A / lengths, B / lengths))
         return M * (variance(p["level"]) + variance(p["smooth"]) * kernel), (M, kernel, slope)
@@ -529,7 +576,7 @@ class TaskKernel(Term):
         found = {"level": np.exp(p["level"]) * float(W.sum())}
         if self.smooth:
             found["smooth"] = np.exp(p["smooth"]) * vdot(W, kernel)
-            each = by_family(self.of_column, distance_gradient(W * slope, self.used(pairs.A), self.used(pairs.B)))
+            each = by_family(self.of_column, distance_gradient(W * slope, self.used(pairs.A.X), self.used(pairs.B.X)))
             found["lengths"] = variance(p["smooth"]) * each / np.exp(2 * p["lengths"])
         return found
 
@@ -541,14 +588,12 @@ class TaskKernel(Term):
         own = like(of_group, codes)[codes * trained] * sharing * trained + mean * to_float(~trained)
         return own * (variance(p["level"]) + (variance(p["smooth"]) if self.smooth and sharing else 0.0))
 
-    @property
+    @cached_property
     def basis(self) -> np.ndarray:
         """The square root (T, f) of the inverse of the kernel between training groups."""
-        if not self._basis:
-            values, vectors = eigh(self.values[: self.values.shape[1]])
-            used = values > 1e-8 * values[-1]
-            self._basis.append(vectors[:, used] / np.sqrt(values[used]))
-        return self._basis[0]
+        values, vectors = eigh(self.values[: self.values.shape[1]])
+        used = values > 1e-8 * values[-1]
+        return vectors[:, used] / np.sqrt(values[used])
 
     @property
     def n_dense(self) -> int:
@@ -560,5 +605,5 @@ class TaskKernel(Term):
         found = like(self.values @ self.basis, codes)[codes] * (codes >= 0)[..., None]
         return variance(p["level"]) ** 0.5 * found, None
 
-    def scale_gradient(self, of_feature):
+    def scale_gradient(self, p, of_feature):
         return {"level": of_feature.sum(keepdims=True)}

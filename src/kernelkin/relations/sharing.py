@@ -75,6 +75,8 @@ class SharingReport:
         The groups.
     comparisons : dict from questions to Comparison
         "new rows of known groups" and, if applicable, "groups never seen" and "later rows of known groups".
+    left_out : tuple of str
+        Questions that were not answered for lack of time.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class SharingReport:
     maker: str
     tasks: np.ndarray
     comparisons: dict[str, Comparison]
+    left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = []
@@ -119,7 +122,8 @@ class SharingReport:
         units = (
             f"Gains are in {R2}." if self._is_regression else "Gains are in the log loss: above zero, it is smaller."
         )
-        return "\n".join([*lines, units])
+        left_out = [f"Not compared for lack of time: {', '.join(self.left_out)}."] if self.left_out else []
+        return "\n".join([*lines, *left_out, units])
 
     @property
     def _is_regression(self) -> bool:
@@ -254,9 +258,9 @@ def sharing_report(
     made_by = type(_inner(model)).__name__
     command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
     maker = f"{command}kernelkin.{'' if made_by in public else 'paper.'}{made_by}"
-    return SharingReport(
-        name, how_to_make(KIN, rows.classification) if name == KIN else maker, rows.labels, comparisons
-    )
+    maker = how_to_make(KIN, rows.classification) if name == KIN else maker
+    left_out = tuple(question for question in parts if question not in found)
+    return SharingReport(name, maker, rows.labels, comparisons, left_out)
 
 
 def _held_out(

@@ -385,6 +385,16 @@ def fit_kernels(
     return fitted
 
 
+def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
+    """Bound the memory of `fit_kernels`: copies of columns, and distances; 0 for precomputed kernels (None)."""
+    kernels, n = kernels or (), len(X)
+    copied = X.dtype.itemsize * n * sum(map(len, {kernel.columns for kernel in kernels}))
+    if not any(isinstance(kernel.function, GaussianKernel) for kernel in kernels):
+        return copied
+    # The rows whose distances `median_distance` computes.
+    return copied + 40 * (n if n <= MAX_ROWS else -(-n // (n // MAX_ROWS + 1))) ** 2
+
+
 def evaluate(
     kernels: Sequence[FittedKernel],
     X: np.ndarray,

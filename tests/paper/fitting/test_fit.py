@@ -89,7 +89,7 @@ def test_what_does_not_fit_the_data_is_refused_before_a_kernel_is_evaluated(chan
 
 def test_a_plan_reuses_fitted_kernels_and_evaluated_grams():
     first = relation_fit(C=1.0).plan(DATA)
-    raw = raw_grams(DATA, first.kernels, "trace", first.gram_plan())
+    raw = raw_grams(DATA, first.kernels, "trace")
     second = relation_fit(C=5.0).plan(DATA, first.kernels)
     shared, alone = second.run(RunOptions(), raw), relation_fit(C=5.0).plan(DATA).run(RunOptions())
     np.testing.assert_array_equal(shared.attributes["kernel_weights_"], alone.attributes["kernel_weights_"])
@@ -99,7 +99,6 @@ def test_a_fit_that_chooses_one_kernel_plans_with_that_alone():
     fit = relation_fit(kernels=["rbf", "linear", "poly"], choose_kernel=lambda names: names.index("linear"))
     plan = fit.plan(DATA)
     assert [kernel.name for kernel in plan.kernels] == ["linear"]
-    assert plan.gram_plan().n_kernels == 1
 
 
 def test_path_positions_of_equal_mu_over_c_cubed_are_one():

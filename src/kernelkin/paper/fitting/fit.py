@@ -19,22 +19,22 @@ from ...engines.threads import Each, Workers, serially
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
-from ...kernels.kernel import FittedKernel
-from ...memory import Need
-from ..couplings import Coupling, connected_tasks, read_couplings, width
+from ...kernels.kernel import FittedKernel, fitting_bytes
+from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need
+from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import (
-    GramPlan,
     KernelBank,
     RawGrams,
     charges_of,
-    fit_need,
-    plan_grams,
     raw_grams,
     scale_grams,
     task_dimensions,
 )
-from ..grams.coupled import CoupledGrams, Grams, on_device
+from ..grams.coupled import CoupledGrams, Grams, is_worthwhile, on_device
+from ..grams.lowrank import low_rank_kernels
+from ..grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from ..grams.stack import BATCH_BYTES
 from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
@@ -47,6 +47,12 @@ from ..uncertainty import Uncertainty
 from .targets import Classification, Targets, link_machines, split_by_task, task_classes
 
 Warnings = list[tuple[str, type[Warning]]]
+
+_FEWER_GRAMS = (
+    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
+    "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
+    "or on columns with few distinct rows), or KinRegressor or KinClassifier, which share functions on many rows"
+)
 
 
 class Shape(NamedTuple):
@@ -176,16 +182,52 @@ class FitPlan(NamedTuple):
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1, sizes: GramPlan | None = None, n_folds: int = 0) -> Need:
-        """Bound the memory of a fit, or of a search with folds whose Gram matrices have these sizes."""
-        solved_by = "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
-        return fit_need(self.gram_plan() if sizes is None else sizes, solved_by, n_jobs, n_folds)
+    def memory(self, n_jobs: int = 1, n_folds: int = 0, couplings_width: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search with folds that share Gram matrices.
 
-    def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
-        """Return the sizes of the Gram matrices; `couplings_width` may be that of other candidates of a search."""
-        if couplings_width is None:
-            couplings_width = width(self.couplings) if self.couplings else 0
-        return plan_grams(self.data, self.kernels, self.fit.normalize, couplings_width)
+        The bound is simple and conservative: it counts every array that grows with the data, and adds a margin for the
+        rest. `couplings_width` is the number of columns of couplings in the widest candidate of a search.
+        """
+        data, kernels, X = self.data, self.kernels, self.data.X
+        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if kernels is None else len(kernels)
+        width = couplings_width or sum(coupling.factor.shape[1] for coupling in self.couplings)
+        outputs = 1
+        if isinstance(self.fit.targets, Classification):
+            outputs = max(n if n > 2 else 1 for n in (len(set(y.tolist())) for y in data.y))
+        rows = np.array([len(part) for part in data.rows])
+        sizes, squares, N = np.array([len(X)]) if wide else rows, 8 * rows**2, int(rows.sum())
+        row_bytes = 0 if kernels is None else X[:1].nbytes
+        stacks = K * X.dtype.itemsize * int((sizes**2).sum())
+        if isinstance(self.machines, MachinePanel):
+            # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
+            n, total = len(X), T * outputs
+            work = (48 + 4 * K) * n * n + 96 * n * total
+            work += (total if width else n_jobs * PANEL_COLUMNS) * column_bytes(n, K)
+            work += 16 * min(n * total**2, LARGEST_INVERSES) + 32 * n * width * outputs if width else 0
+        elif width:
+            # Matrices over the rows of all tasks, or low-rank factors of them.
+            low_rank = None if wide else low_rank_kernels(data, kernels, self.fit.normalize)
+            rank = width * (low_rank.rank if low_rank else len(X) if wide else N)
+            if not wide:
+                stacks += 8 * N * low_rank.rank if low_rank else K * X.dtype.itemsize * N**2
+            factored = is_worthwhile(rank, N)
+            work = 3 * int(squares.sum()) + 192 * N + (24 * N * rank + 32 * rank**2 if factored else 0)
+            work += 0 if factored and isinstance(self.learner, Ridge) else 32 * N**2
+        else:
+            # Combined matrices of a batch of machines and their factors, and the images of dual variables. The buffers
+            # of wide data hold whole matrices even if labels are missing.
+            batch = 8 * len(X) ** 2 * T if wide else int(squares.sum())
+            work = 2 * min(batch, max(BATCH_BYTES, 8 * int(sizes.max()) ** 2))
+            work += 2 * n_jobs * int(squares.max()) + 16 * K * outputs * N
+        if n_folds:
+            # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
+            used = stacks + max(stacks + work, min(n_jobs, n_folds) * (2 * stacks + work))
+        else:
+            used = stacks + max(work, row_bytes * int(6 * sizes.max() + sizes.sum()))
+        # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
+        held = N * (48 + 96 * outputs) + int(sizes.sum()) * row_bytes
+        held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
+        return Need(FIXED + held + max(used, fitting_bytes(kernels, X)), _FEWER_GRAMS)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
@@ -204,7 +246,7 @@ class FitPlan(NamedTuple):
     def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
         """Evaluate the kernels, unless a search has done so, and scale them on the rows of this plan."""
         if raw is None:
-            raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan()), True
+            raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, bool(self.couplings)), True
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:

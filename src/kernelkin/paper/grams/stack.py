@@ -34,7 +34,7 @@ _PIECE, _BLOCK = 1 << 13, 64
 # Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
 _SMALL = 1 << 16
 # Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
-_BATCH_BYTES = 1 << 29
+BATCH_BYTES = 1 << 29
 
 Images = tuple[np.ndarray, Sequence[np.ndarray]]
 
@@ -193,7 +193,7 @@ class SharedGrams:
 
 def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:
     """Consecutive indices whose sizes stay below a limit in bytes (or one index that exceeds it alone)."""
-    limit = _BATCH_BYTES if limit is None else limit
+    limit = BATCH_BYTES if limit is None else limit
     start, total = 0, 0
     for index, size in enumerate(sizes):
         if index > start and total + size > limit:
@@ -201,8 +201,3 @@ def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:
             start, total = index, 0
         total += size
     yield range(start, len(sizes))
-
-
-def batch_bytes(sizes: Sequence[int]) -> int:
-    """Bytes of the largest batch of matrices of these sizes."""
-    return max(sum(sizes[run.start : run.stop]) for run in runs(sizes))

@@ -48,7 +48,7 @@ def test_a_plan_has_the_problem_in_standard_units_and_solves_it_in_the_users():
     targets = np.concatenate([machine.y[:, 0] for machine in problem.machines])
     assert 0.5 < np.sqrt(np.mean(targets**2)) < 2
     by_hand = plan.units.restore(solve(problem, tol=1e-6))
-    solution = plan.solve(problem)
+    solution = solve(problem, tol=1e-6, units=plan.units)
     assert by_hand.primal == pytest.approx(solution.primal, rel=1e-12)
     judged = plan.units.restore(problem.evaluate(plan.units.weights(solution.B), tol=1e-9))
     assert judged.bound <= solution.primal

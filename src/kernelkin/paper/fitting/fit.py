@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...data.forms import TaskData, take_tasks
 from ...engines.dask import Dask
-from ...engines.threads import Each, Workers, serially
+from ...engines.threads import Workers
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
@@ -39,7 +39,7 @@ from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
 from ..problems.blocks import MachineBlocks
-from ..problems.machines import MachineList, Units
+from ..problems.machines import MachineList, Units, standard_units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
 from ..solvers.driver import UNFINISHED, Solution, Solver, solve
@@ -124,17 +124,16 @@ class Fit:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
         penalty, learner = self.penalty(shape), self.targets.learner()
-        machines = self._machines(data, couplings, learner, shape.n_kernels)
-        # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
-        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
-        units = Units.of(machines, learner, weights=homogeneous)
+        machines: Any = self._machines(data, couplings, learner, shape.n_kernels)
         if not isinstance(self.mu, str):
             mu = self.mu
         else:
             mu = 1.0 if isinstance(self.targets, Classification) else self.targets.spread(data)
+        # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        machines, learner, mu, units = standard_units(machines, learner, mu, weights=homogeneous)
         start = None if self.init is None else units.weights(read_init(self.init, shape))
-        scaled, learner, mu = units.rescale(machines, learner, mu)
-        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
+        return FitPlan(self, data, kernels, couplings, penalty, machines, learner, mu, start, units)
 
     def _machines(
         self, data: TaskData, couplings: Sequence[Coupling], learner: Learner, n_kernels: int
@@ -233,14 +232,19 @@ class FitPlan(NamedTuple):
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
     ) -> Fitted:
         """Build the Gram matrices, or use the given ones, solve, and return the fitted attributes."""
+        grams: Any
+        fit, blocks, bank = self.fit, None, None
         if options.engine.splits and raw is None and scaled is None:
-            return self._fitted(None, *self._solve_in_blocks(options), options)
-        if scaled is None:
-            scaled = self.grams(raw)
-        grams, bank = scaled
-        problem = self.problem(grams)
+            grams = blocks = self._blocks(options.engine)
+        else:
+            grams, bank = self.grams(raw) if scaled is None else scaled
+        problem = self.problem(grams, blocks)
+        limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": self.units}
+        shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:
-            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+            solution = solve(problem, fit.solver, each=workers.map, **limits, **shown)
+        if blocks is not None:
+            bank, solution = self._gather(blocks, problem, solution)
         return self._fitted(grams, bank, solution, options)
 
     def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
@@ -261,36 +265,27 @@ class FitPlan(NamedTuple):
             return MixedNormProblem(grams, machines, self.learner, self.penalty)
         return Problem(grams, machines, self.learner, self.penalty, self.mu)
 
-    def solve(
-        self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
-    ) -> Solution:
-        """Return the solution in the user's units."""
-        options: dict[str, Any] = {"each": each, "verbose": verbose, "callback": callback, "units": self.units}
-        limits: dict[str, Any] = {"start": self.start, "tol": self.fit.tol, "max_iter": self.fit.max_iter}
-        return solve(problem, self.fit.solver, **limits, **options)
-
-    def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
-        """Solve the problem in blocks of tasks on the workers, and return the solutions of all tasks."""
-        data, engine, fit, kernels = self.data, options.engine, self.fit, self.kernels
+    def _blocks(self, engine: Any) -> MachineBlocks:
+        """Send the tasks to the workers of an engine, in blocks."""
+        data, fit, kernels = self.data, self.fit, self.kernels
         check_splittable(fit, data)
-        assert kernels is not None and isinstance(engine, Dask)
+        assert kernels is not None and isinstance(engine, Dask) and isinstance(self.machines, MachineList)
         charges = np.ones(len(kernels))
         if fit.parsimony:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        assert isinstance(self.machines, MachineList)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
-        problem = self.problem(blocks, blocks)
-        solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
+        return MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
+
+    def _gather(self, blocks: MachineBlocks, problem: AnyProblem, solution: Any) -> tuple[KernelBank, Solution]:
+        """Fetch the scaling of kernels and the solutions of all tasks from the workers."""
         B = self.units.weights(solution.B)
-        duals: Any = solution.duals
-        solved, bank = blocks.solutions(B, duals.tol)
+        solved, bank = blocks.solutions(B, solution.duals.tol)
         judged = self.units.restore(problem.judge(B, solved))
         values = {name: getattr(judged, name) for name in ("B", "duals", "Q", "R", "loss", "upper", "primal")}
         return bank, replace(solution, **values)
 
-    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
+    def _fitted(self, grams: Any, bank: Any, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, with warnings."""
         fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
@@ -335,7 +330,7 @@ def solution_attributes(
         "dual_coef_": a,
         "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts),
         "objective_": solution.primal,
-        "duality_gap_": solution.gap,
+        "duality_gap_": max(solution.primal - solution.bound, 0.0),
         "history_": solution.history,
         "n_iter_": len(solution.history["iteration"]),
         "uncertainty_": Uncertainty(fit, data, options, classification=classification),

@@ -22,7 +22,7 @@ from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
 from ..penalties.norms import FixedWeights
 from ..penalties.relation import effective_rank
-from ..problems.machines import MachineList, Units
+from ..problems.machines import MachineList, standard_units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
@@ -286,7 +286,7 @@ class TwoStagePlan(NamedTuple):
         problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
-        return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
+        return dual.a, dual.intercept.sum(axis=0), solution.primal, max(solution.primal - solution.bound, 0.0)
 
 
 def fit_nystroem(
@@ -306,8 +306,7 @@ def fit_nystroem(
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
-    units = Units.of(MachineList([machine]), learner, weights=False)
-    (scaled,), learner, _ = units.rescale(MachineList([machine]), learner)
+    (scaled,), learner, _, units = standard_units(MachineList([machine]), learner, weights=False)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

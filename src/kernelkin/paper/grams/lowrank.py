@@ -155,7 +155,7 @@ def _exact_family(
 ) -> KernelFamily | None:
     """The factor of kernels on the same columns over rows X (N, d); None where it has more than `limit` columns."""
     kernel, at = kernels[positions[0]], (np.array(positions), np.ones(len(positions)))
-    columns = np.asarray(kernel.select(X), dtype=np.float64)
+    columns = X[:, kernel.columns].astype(np.float64)
     if _n_monomials(kernel) <= limit:
         own = _monomials(columns, kernel.function) if isinstance(kernel.function, PolynomialKernel) else columns
         return KernelFamily(own, None, *at)

@@ -23,7 +23,7 @@ from ..fitting.targets import split_by_task
 from ..grams.build import RawGrams, raw_grams
 from ..grams.row_kernels import HeldOut
 from ..problems.problem import Problem
-from ..solvers.driver import UNFINISHED, Path
+from ..solvers.driver import UNFINISHED, Path, solve
 from ..uncertainty import fold_values
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
@@ -178,8 +178,9 @@ class FoldGrams:
         for specification, _ in line.steps:
             began = time.perf_counter()
             if path is None:
-                plan = specification.plan(self.train, self.kernels)
-                solution = plan.solve(plan.problem(self.grams))
+                plan, fit = specification.plan(self.train, self.kernels), specification
+                limits: Any = {"start": plan.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": plan.units}
+                solution = solve(plan.problem(self.grams), fit.solver, **limits)
             else:
                 # Only mu / C^3 matters, so C stays fixed along the path.
                 distance = specification.path_position - line.specification.path_position

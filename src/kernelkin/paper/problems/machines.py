@@ -28,7 +28,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...engines.threads import Each
-from ..learners.machines import SVM, DualSolution, Learner, Machine
+from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine
 
 Known = TypeVar("Known")
 # Of each machine the mean target (n_groups, outputs) of its intercepts.
@@ -181,59 +181,12 @@ class Units:
     Attributes
     ----------
     target, dual : exponents of two of s and alpha.
-    cost : exponent of two of C/C'.
     offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
     """
 
     target: int
     dual: int
-    cost: int
     offsets: Offsets
-
-    @classmethod
-    def of(cls, machines: Any, learner: Learner, *, weights: bool = True) -> Units:
-        """The units in which targets and costs have size one.
-
-        `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
-        beta = 1 and the costs are left as they are.
-
-        Raises ValueError where costs and the spread of the targets are out of all proportion.
-        """
-        offsets, spread, typical = machines.scales()
-        if isinstance(learner, SVM):
-            # Its targets are -1 and +1, and not to be moved.
-            offsets, spread = [np.zeros_like(each) for each in offsets], 1.0
-        target = round(math.log2(spread))
-        shift = 0 if learner.homogeneous else target
-        dual = round(math.log2(typical)) + shift if weights else target
-        if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
-                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
-            )
-        return cls(target, dual, dual - shift, offsets)
-
-    def rescale(self, machines: Any, learner: Learner, mu: float | None = None) -> tuple[Any, Learner, Any]:
-        """The machines, the learner (its epsilon has the units of the targets) and the strength in standard units.
-
-        Raises ValueError where the strength is too small or too large to matter.
-        """
-        scaled, known = machines.rescaled(-self.target, -self.cost, self.offsets), cast(Any, learner)
-        if hasattr(known, "epsilon"):
-            known = replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
-        if mu is None:
-            return scaled, known, None
-        mantissa, exponent = math.frexp(mu)
-        exponent += self.target - 3 * self.dual
-        decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
-        if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
-            strength = "infinite strength" if decimal > 0 else "none"
-            raise ValueError(
-                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self.cost:.3g}, "
-                f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
-                f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
-            )
-        return scaled, known, math.ldexp(mantissa, exponent)
 
     def weights(self, B: np.ndarray) -> np.ndarray:
         """Kernel weights (K, J) in standard units, of weights in the user's."""
@@ -254,3 +207,44 @@ class Units:
             columns = {name: np.ldexp(given["history"][name], value) for name in ("objective", "primal", "bound")}
             found["history"] = given["history"] | columns
         return replace(cast(Any, known), **found)
+
+
+def standard_units(
+    machines: Any, learner: Learner, mu: float | None = None, *, weights: bool = True
+) -> tuple[Any, Learner, Any, Units]:
+    """Return machines, learner (its epsilon has the units of the targets) and strength in standard units, and these.
+
+    `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not, beta =
+    1 and the costs are left as they are.
+
+    Raises ValueError where costs and the spread of the targets are out of all proportion, or where mu is too small or
+    too large to matter.
+    """
+    offsets, spread, typical = machines.scales()
+    if isinstance(learner, SVM):
+        # Its targets are -1 and +1, and not to be moved.
+        offsets, spread = [np.zeros_like(each) for each in offsets], 1.0
+    target = round(math.log2(spread))
+    shift = 0 if learner.homogeneous else target
+    dual = round(math.log2(typical)) + shift if weights else target
+    if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
+            "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
+        )
+    units, scaled = Units(target, dual, offsets), machines.rescaled(-target, shift - dual, offsets)
+    if isinstance(learner, SVR):
+        learner = SVR(math.ldexp(float(learner.epsilon), -target))
+    if mu is None:
+        return scaled, learner, None, units
+    mantissa, exponent = math.frexp(mu)
+    exponent += target - 3 * dual
+    decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
+    if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
+        strength = "infinite strength" if decimal > 0 else "none"
+        raise ValueError(
+            f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0 ** (dual - shift):.3g}, "
+            f"spread of the targets about {2.0**target:.3g}): relative to them it is 1e{decimal:.0f}, and "
+            f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
+        )
+    return scaled, learner, math.ldexp(mantissa, exponent), units

@@ -16,7 +16,7 @@ from ..grams.row_kernels import PivotFeatures, PooledKernel
 from ..learners.machines import DualSolution, Learner, Machine
 from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
 from ..penalties.relation import Penalty, Relation
-from .machines import MachineList, SolvedMachines, Units
+from .machines import MachineList, SolvedMachines, Units, standard_units
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class AnyProblem:
         """
         known: Any = self
         homogeneous = hasattr(known, "mu") and not known.penalty.is_indicator
-        units = Units.of(self.machines, self.learner, weights=homogeneous)
-        machines, learner, mu = units.rescale(self.machines, self.learner, known.mu if homogeneous else None)
+        mu = known.mu if homogeneous else None
+        machines, learner, mu, units = standard_units(self.machines, self.learner, mu, weights=homogeneous)
         further = {"mu": mu} if homogeneous else {}
         return replace(known, machines=machines, learner=learner, **further), units
 

@@ -223,10 +223,6 @@ class Solution(Evaluation):
     history: dict[str, np.ndarray]
     relation: Relation = field(repr=False)
 
-    @property
-    def gap(self) -> float:
-        return max(self.primal - self.bound, 0.0)
-
 
 # Squares of what is nearly zero may underflow, whatever a program has asked NumPy to do about that.
 @np.errstate(under="ignore")

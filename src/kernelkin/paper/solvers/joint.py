@@ -9,7 +9,6 @@ original problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -71,110 +70,76 @@ class Joint(Solver):
         stages = [(first, False), *([(penalty, True)] if penalty.collapses else []), *((rung, False) for rung in rungs)]
         past: list[Evaluation] = []
         for rung, rank_one in stages:
-            stage = Stage(problem, rung, *variables(rung, evaluation.B, rank_one), 1e-3 if rank_one else 0.0)
-            if rank_one:
-                evaluation = yield stage.point(stage.x)
-            evaluation = yield from stage.run(evaluation, certificate, past)
+            evaluation = yield from _stage(problem, rung, rank_one, evaluation, certificate, past)
         return Status.STALLED
 
 
-def variables(penalty: Penalty, B: np.ndarray, rank_one: bool) -> tuple[np.ndarray, Callable, Callable]:
-    """The variables x >= 0 (n,) at B (K, J), B as a function of x, and gradients in x of x and gradients in B.
+def _stage(
+    problem: Problem,
+    penalty: Penalty,
+    rank_one: bool,
+    here: Evaluation,
+    certificate: Certificate,
+    past: list[Evaluation],
+) -> Generator[Point, Evaluation, Evaluation]:
+    """Minimise a problem with a penalty that may be smoother than its own, from an evaluation; return the last one.
 
-    Where the optimum has rank one, the penalty is smooth along `B = u v'`, and only there.
+    Steps are taken until the remaining gap is mostly due to smoothing, or no step helps. Models are built from the
+    evaluations in `past`. With `rank_one` the steps are along `B = u v'`, where a penalty of this kind is smooth.
     """
-    K, J = B.shape
+    # Variables x >= 0 (n,), B as a function of x, and gradients in x of x and gradients in B.
+    (K, J), weights, pull = here.B.shape, lambda x: x.reshape(K, J), lambda x, G: G.ravel()
+    x = here.B.ravel()
     if rank_one:
-        U, s, Vt = svd(B)
+        U, s, Vt = svd(here.B)
         # Of a matrix without negative entries they have none either, but for their sign.
         x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
-        return x, lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
-    if penalty.shared:
-        return B.max(axis=1), lambda x: np.repeat(x[:, np.newaxis], J, axis=1), lambda x, G: G.sum(axis=1)
-    return B.ravel(), lambda x: x.reshape(K, J), lambda x, G: G.ravel()
+        weights, pull = lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
+        here = yield Point(weights(x), curved=True)
+    elif penalty.shared:
+        x = here.B.max(axis=1)
+        weights, pull = lambda x: np.repeat(x[:, np.newaxis], J, axis=1), lambda x, G: G.sum(axis=1)
+    mu, is_own = problem.mu, penalty is problem.penalty
+    value, gain, length, bound = np.inf, 0.0, 1.0, -np.inf
+    evaluation, trial, target, again = here, x, x, True
 
+    def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        """The model plus penalty, in units in which variables and values are of order one."""
+        B = weights(unit * scaled)
+        modelled, gradient = model(B)
+        R, slope = penalty.value_and_gradient(B)
+        return (modelled + 0.5 * mu * R) / worth, unit * pull(unit * scaled, gradient + mu * slope) / worth
 
-@dataclass
-class Stage:
-    """Minimise a problem with a penalty that may be smoother than its own; see `variables`.
-
-    A step must promise `least_gain`, as a share of tol times the value.
-    """
-
-    problem: Problem
-    penalty: Penalty
-    x: np.ndarray
-    weights: Callable[[np.ndarray], np.ndarray]
-    pull: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    least_gain: float
-    bound: float = -np.inf
-
-    def run(
-        self, evaluation: Evaluation, certificate: Certificate, past: list[Evaluation]
-    ) -> Generator[Point, Evaluation, Evaluation]:
-        """Take steps from an evaluation at x until the remaining gap is mostly due to smoothing, or no step helps.
-
-        Models are built from the evaluations in `past`. Returns the evaluation from which the next stage starts.
-        """
-        x, here = self.x, evaluation
-        value, is_done = self._judge(here, certificate)
-        if is_done:
-            return here
-        while True:
+    while True:
+        # The value with this stage's penalty.
+        R = evaluation.R if is_own else penalty.value(evaluation.B)
+        reached = evaluation.loss + 0.5 * mu * R
+        if not is_own:
+            lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
+            bound = max(bound, lin + penalty.bound(evaluation.Q, evaluation.B, mu))
+            if reached - bound <= 0.3 * certificate.relative_gap * abs(evaluation.primal):
+                return evaluation
+        if again or reached <= value - _ENOUGH * length * gain:
+            x, here, value, length = trial, evaluation, reached, 1.0
             # Evaluations with curvature need no others beside them.
             past[:] = [here] if here.curvature is not None else [*past[-_MEMORY:], here]
-            target, gain = self._minimise(model_at(past), x, value)
-            if gain <= self.least_gain * certificate.tol * abs(value):
+            model, unit, worth = model_at(past), float(np.abs(x).mean()) or 1.0, max(abs(value), TINY)
+            found, fall = minimise_bounded(function, x / unit, _FORCING)
+            target, gain = unit * found, worth * fall
+            if gain <= (1e-3 if rank_one else 0.0) * certificate.tol * abs(value):
                 return here
             # What is left of the gap after a step is a small part of what the step gains.
-            share = gain / max(abs(value), TINY)
-            certificate.accuracy = min(certificate.accuracy, max(0.01 * share, 0.1 * certificate.tol))
-            length = 1.0
-            while True:
-                # Machines too rough to judge the step, or a step too short: solve them more accurately at x.
-                again = here.upper - here.loss > _ROUGH * gain or length <= _SHORTEST
-                if again and not certificate.sharpen():
-                    return here
-                trial = x if again else x + length * (target - x)
-                evaluation = yield self.point(trial)
-                reached, is_done = self._judge(evaluation, certificate)
-                if is_done:
-                    return evaluation
-                if again or reached <= value - _ENOUGH * length * gain:
-                    x, here, value = trial, evaluation, reached
-                    break
-                # Where the parabola through both values is least, if it falls as predicted at first.
-                length *= float(np.clip(0.5 * length * gain / (reached - value + length * gain), 0.1, 0.5))
-
-    def point(self, x: np.ndarray) -> Point:
-        B = self.weights(x)
-        own = None if self.penalty is self.problem.penalty else self.penalty.cost(B, self.problem.mu)
-        return Point(B, curved=True, own_penalty=own)
-
-    def _judge(self, evaluation: Evaluation, certificate: Certificate) -> tuple[float, bool]:
-        """The value with this stage's penalty, and whether what is left of the gap is mostly its smoothing."""
-        mu = self.problem.mu
-        if self.penalty is self.problem.penalty:
-            return evaluation.loss + 0.5 * mu * evaluation.R, False
-        value = evaluation.loss + 0.5 * mu * self.penalty.value(evaluation.B)
-        lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
-        self.bound = max(self.bound, lin + self.penalty.bound(evaluation.Q, evaluation.B, mu))
-        return value, value - self.bound <= 0.3 * certificate.relative_gap * abs(evaluation.primal)
-
-    def _minimise(self, model: Function, start: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-        """Where the model plus penalty is least, from x = start, and how much it falls to there."""
-        mu, unit, worth = self.problem.mu, float(np.abs(start).mean()) or 1.0, max(abs(value), TINY)
-
-        def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-            x = unit * scaled
-            B = self.weights(x)
-            value, gradient = model(B)
-            R, slope = self.penalty.value_and_gradient(B)
-            pulled = self.pull(x, gradient + mu * slope)
-            return (value + 0.5 * mu * R) / worth, unit * pulled / worth
-
-        found, fall = minimise_bounded(function, start / unit, _FORCING)
-        return unit * found, worth * fall
+            certificate.accuracy = min(certificate.accuracy, max(0.01 * (gain / worth), 0.1 * certificate.tol))
+        else:
+            # Where the parabola through both values is least, if it falls as predicted at first.
+            length *= float(np.clip(0.5 * length * gain / (reached - value + length * gain), 0.1, 0.5))
+        # Machines too rough to judge the step, or a step too short: solve them more accurately at x.
+        again = here.upper - here.loss > _ROUGH * gain or length <= _SHORTEST
+        if again and not certificate.sharpen():
+            return here
+        trial = x if again else x + length * (target - x)
+        B = weights(trial)
+        evaluation = yield Point(B, curved=True, own_penalty=None if is_own else penalty.cost(B, mu))
 
 
 # How far the denominator may fall as weights go to zero.

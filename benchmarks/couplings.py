@@ -18,8 +18,7 @@ from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polyn
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import read_couplings
-from kernelkin.paper.fitting import Regression
-from kernelkin.paper.fitting.targets import link_machines
+from kernelkin.paper.fitting.targets import Regression, link_machines
 from kernelkin.paper.grams.build import raw_grams, scale_grams
 from kernelkin.paper.learners import Ridge
 

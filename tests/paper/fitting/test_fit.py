@@ -6,7 +6,10 @@ from models.problems import long_data
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.data.forms import read_training
-from kernelkin.paper.fitting import Fit, PooledFit, Regression, RunOptions, Shape
+from kernelkin.estimators import RunOptions
+from kernelkin.paper.fitting.fit import Fit, Shape
+from kernelkin.paper.fitting.pooled import PooledFit
+from kernelkin.paper.fitting.targets import Regression
 from kernelkin.paper.grams.build import raw_grams
 from kernelkin.paper.models.linear import LinearFit
 from kernelkin.paper.models.machines import relation_penalty

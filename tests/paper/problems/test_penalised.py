@@ -20,6 +20,7 @@ from kernelkin.paper.penalties import (
 )
 from kernelkin.paper.problems import MachineList, Problem
 from kernelkin.paper.problems.machines import SolvedMachines
+from kernelkin.paper.solvers.joint import variables
 from tasks import LOSSES, in_turn, make_machine, make_problem, random_prior, random_problem
 
 T, K = 3, 4
@@ -55,19 +56,16 @@ def test_gradient_is_the_slope_of_the_value(loss, name):
     penalty = PENALTY_CASES[name]
     problem, B = small_problem(loss, penalty), random_weights(np.random.default_rng(1), penalty)
 
-    # The variables are all weights, or one column that all components share.
-    x, step, slopes = B[:, 0] if penalty.shared else B.ravel(), 1e-4, []
+    (x, make, pull), step, slopes = variables(penalty, B, False), 1e-4, []
 
     def value(x):
-        B = np.repeat(x[:, np.newaxis], T, axis=1) if penalty.shared else x.reshape(K, T)
-        return problem.evaluate(B, tol=1e-13).loss + problem.mu / 2 * penalty.value(B)
+        return problem.evaluate(make(x), tol=1e-13).loss + problem.mu / 2 * penalty.value(make(x))
 
     for move in step * np.eye(len(x)):
         # Four points: the error is of fourth order in the step, which rounding allows to be this large.
         near, far = value(x + move) - value(x - move), value(x + 2 * move) - value(x - 2 * move)
         slopes.append((8 * near - far) / (12 * step))
-    gradient = problem.mu * penalty.value_and_gradient(B)[1] - problem.evaluate(B, tol=1e-13).Q
-    gradient = gradient.sum(axis=1) if penalty.shared else gradient.ravel()
+    gradient = pull(x, problem.mu * penalty.value_and_gradient(B)[1] - problem.evaluate(B, tol=1e-13).Q)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
 
 

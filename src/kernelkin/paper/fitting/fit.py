@@ -35,7 +35,7 @@ from ..grams.coupled import CoupledGrams, Grams, is_worthwhile, on_device
 from ..grams.lowrank import low_rank_kernels
 from ..grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
 from ..grams.stack import BATCH_BYTES
-from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
+from ..learners.machines import SVM, DualSolution, Learner, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
 from ..problems.blocks import MachineBlocks
@@ -137,7 +137,7 @@ class Fit:
 
     def _machines(
         self, data: TaskData, couplings: Sequence[Coupling], learner: Learner, n_kernels: int
-    ) -> Sequence[Machine]:
+    ) -> MachineList | MachinePanel:
         """Return one machine per task, or per set of coupled tasks; as columns of one panel if that is faster."""
         wide, classes = data.form == "wide", isinstance(self.targets, Classification)
         together = isinstance(learner, Ridge) and wide
@@ -175,7 +175,7 @@ class FitPlan(NamedTuple):
     kernels: Sequence[FittedKernel] | None
     couplings: tuple[Coupling, ...]
     penalty: Penalty | MixedNorm
-    machines: Sequence[Machine]
+    machines: MachineList | MachinePanel
     learner: Learner
     mu: float
     start: np.ndarray | None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -171,7 +172,7 @@ def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -
 
 
 def split_by_task(
-    duals: Sequence[DualSolution], machines: Sequence[Machine], data: TaskData, couplings: Sequence[Coupling]
+    duals: Sequence[DualSolution], machines: Any, data: TaskData, couplings: Sequence[Coupling]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
     if isinstance(duals, PanelDuals):

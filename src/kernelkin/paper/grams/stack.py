@@ -1,7 +1,6 @@
 """Gram matrices of K kernels on one set of rows, and those of all machines of a problem.
 
-Sums are added up in float64 whatever a stack is stored in: what `combine`, `quadratic_forms` and `images` return for a
-float32 stack is exact for the numbers that are in it, so that a primal value and a bound computed from them agree.
+All sums are computed in float64, also for stacks in float32, so that primal values and bounds agree.
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
 every task, with a stack of its own (long data) or one that all tasks share (wide data).
 
@@ -10,7 +9,7 @@ and
 
 - `batches()`: machines in runs whose combined Grams fit into memory together;
 - `combine(B, machines, each)`: B (K, J) -> the combined Gram (n_m, n_m) of each machine, an array or a structure that
-  can become one. They hold until the same thread combines again, which may write over them;
+  can become one. The next call in the same thread may overwrite them;
 - `quadratic_forms(a, machines, each)`: a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines
   do not use;
 - `images(a, machines, each)`, where each machine has one component: Q, and the G_k a (K, n_m, outputs) of each machine.
@@ -31,9 +30,9 @@ from .operator import Arrays, SharedOperator
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
 # sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.
 _PIECE, _BLOCK = 1 << 13, 64
-# Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
+# Up to this many, products of pairs of rows are stored: one matrix product over the stack is then enough.
 _SMALL = 1 << 16
-# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
+# Bytes of the combined Gram matrices of a batch: enough for fast products, little compared with the stacks.
 BATCH_BYTES = 1 << 29
 
 Images = tuple[np.ndarray, Sequence[np.ndarray]]
@@ -62,7 +61,7 @@ class GramStack:
         """a (n, m) -> (K, m): half of a_j' G_k a_j."""
         used = np.flatnonzero(a.any(axis=1))
         if len(used) < len(a) // 2:
-            # The rows and columns that a machine's support vectors need, which are few where it is solved alone.
+            # Only the rows and columns of support vectors are needed.
             return GramStack(take_block(self.values, used, used)).quadratic_forms(a[used], each)
         if len(a) * a.size <= _SMALL:
             products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
@@ -83,10 +82,9 @@ class GramStack:
 
 
 def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The rows and columns at these positions of a stack (K, n, n), each kernel's values side by side.
+    """Return the rows and columns at these positions of a stack (K, n, n), contiguous for each kernel.
 
-    A few rows at a time, which stay in cache: about twice as fast as indexing by rows and columns at once, which
-    for all kernels at once would also leave the values of one row and column side by side, and every product slow.
+    It copies a few rows at a time, which stay in cache: about twice as fast as `np.ix_`.
     """
     block = np.empty((len(stack), len(rows), len(columns)), dtype=stack.dtype)
     for gram, part in zip(stack, block, strict=True):
@@ -157,7 +155,7 @@ class SharedGrams:
         if len(machines) > 1 and (weights == weights[:, :1]).all():
             weights = weights[:, :1]
         count, shape = weights.shape[1], (weights.shape[1], self.n_rows, self.n_rows)
-        # Memory of a thread, the same each time: fresh memory costs as much as half of combining.
+        # Each thread reuses its buffer: allocating one would take half as long as combining.
         if len(getattr(self._buffers, "grams", ())) < count:
             self._buffers.grams = np.empty(shape)
         grams = self.stack.combine(weights, each, self._buffers.grams[:count])

@@ -2,7 +2,7 @@
 
 There are three forms of machines, with one interface: `MachineList` has one machine for each task or set of coupled
 tasks, `MachinePanel` (panel.py) the machines of wide data as columns over shared rows, and `MachineBlocks` (blocks.py)
-those that an engine holds. Each has `solve` and `deviation`, and the first two `scales` and `rescaled`.
+those on the workers of an engine. Each has `solve` and `deviation`, and the first two `scales` and `rescaled`.
 
 Problems are solved in standard units (`Units`), so that neither tiny nor huge targets, costs or strengths matter.
 With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of
@@ -45,11 +45,11 @@ class MachineDuals(list[DualSolution]):
         return grams.part_shares(B, [dual.a for dual in self])
 
     def divided(self, s: float) -> MachineDuals:
-        """The dual variables divided by s, to start from; the values are not those of these."""
+        """Return the dual variables divided by s, for a warm start; the values do not belong to them."""
         return MachineDuals(replace(dual, a=dual.a / s) for dual in self)
 
     def restored(self, target: int, dual: int, offsets: Offsets) -> MachineDuals:
-        """The solutions in other units: targets times 2^target, dual variables times 2^dual, and offsets added."""
+        """Return the solutions in the user's units: targets times 2^target, duals times 2^dual, plus offsets."""
         return MachineDuals(
             DualSolution(
                 np.ldexp(own.a, dual),
@@ -61,7 +61,7 @@ class MachineDuals(list[DualSolution]):
 
 
 class SolvedMachines:
-    """The machines at one B (K, J), and the sums over them that bounds are made of.
+    """Machines solved at B (K, J), and the sums over machines from which bounds are computed.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class SolvedMachines:
     curvature : computes the Hessians (J, K, K); None where they were not requested.
     lin, quad, loss : sum of the dual terms without the Gram matrices, <B, Q>, and their difference.
     upper : sum of the primal values, with a margin for rounding.
-    rounding : what both bounds have to allow for rounding.
+    rounding : margin for rounding in both bounds.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class MachineList(list[Machine]):
         pending: Callable[[], list[np.ndarray]] | None = None
         for batch in grams.batches():
             if pending is not None:
-                # Now, as the next batch may write over the Grams of this one; and they are to be let go.
+                # Compute these now: the next batch may overwrite the Gram matrices.
                 hessians += pending()
             starts = [None if warm is None else warm[m].a for m in batch]
             tasks = zip(grams.combine(B, batch, each), self[batch.start : batch.stop], starts, strict=True)
@@ -125,9 +125,9 @@ class MachineList(list[Machine]):
         return SolvedMachines(B, duals, values, Q, None if last is None else lambda: np.array([*hessians, *last()]))
 
     def scales(self) -> tuple[Offsets, float, float]:
-        """The offsets of the targets, their spread and the median cost, of rows that have a cost.
+        """Return the offsets of targets, their spread and the median cost, of rows with positive cost.
 
-        The spread is the root mean square of the targets less their offsets; it is 1 where all are zero.
+        The spread is the root mean square of the targets minus their offsets; 1 if all are zero.
         """
         found, values = [], []
         for machine in self:
@@ -149,7 +149,7 @@ class MachineList(list[Machine]):
         return found, spread, float(np.median(costs)) if len(costs) else 1.0
 
     def rescaled(self, target: int, cost: int, offsets: Offsets) -> MachineList:
-        """Targets less their offsets, times 2^target, and costs times 2^cost."""
+        """Return the machines with targets minus offsets, times 2^target, and costs times 2^cost."""
         return MachineList(
             replace(
                 machine,
@@ -189,11 +189,11 @@ class Units:
     offsets: Offsets
 
     def weights(self, B: np.ndarray) -> np.ndarray:
-        """Kernel weights (K, J) in standard units, of weights in the user's."""
+        """Convert kernel weights (K, J) from the user's units to standard units."""
         return np.ldexp(B, self.dual - self.target)
 
     def restore(self, known: Known) -> Known:
-        """An evaluation, a solution or an iterate in the user's units, of one in standard units."""
+        """Convert an evaluation, a solution or an iterate from standard units to the user's."""
         value, weight, given = self.target + self.dual, self.target - self.dual, vars(known)
         powers = dict.fromkeys(("loss", "upper", "primal", "bound", "objective"), value)
         powers |= {"B": weight, "Q": value - weight, "R": 2 * weight, "curvature": value - 2 * weight}

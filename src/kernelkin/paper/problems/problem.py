@@ -53,7 +53,7 @@ class Evaluation:
 
 
 def relative_gap(primal: float, bound: float) -> float:
-    """Duality gap relative to the primal value; infinite where nothing is known."""
+    """Duality gap relative to the primal value; infinite if a bound is not finite."""
     if not math.isfinite(primal) or not math.isfinite(bound):
         return math.inf
     return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)
@@ -98,8 +98,8 @@ class AnyProblem:
     ) -> Evaluation:
         """Solve the machines at B, to relative gap `tol`, from the solutions `warm`; bound the optimum.
 
-        `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`. Gram
-        matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
+        `curved` requests the curvature, if the problem has one; it is not computed if the bounds are already `enough`.
+        Gram matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
         """
         weights = B if weights is None else weights
         solved = self.machines.solve(self.grams, self.learner, weights, warm, tol, each, curved)
@@ -139,7 +139,7 @@ class Problem(AnyProblem):
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Return bounds on F(B) and on the optimum, from machines solved at B (K, J)."""
         R = self.penalty.value_and_gradient(B)[0]
-        # The value is known already, unless it has lost digits on the way.
+        # `cost` is only needed if R may have underflowed or overflowed.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
         primal, bound = solved.upper + cost, bound - solved.rounding
@@ -240,10 +240,10 @@ class WorstTaskProblem(AnyProblem):
 
 
 class FeatureForm:
-    """`SpectralProblem` from the side of the features: A is (r, r), and every task is a machine of its own.
+    """Form of `SpectralProblem` over r features: A is (r, r), and every task has its own machine.
 
-    Both forms stand for Gram matrices, and have the machines on them; `unpack`, `coefficients` and `task_covariance`
-    return what a fitted model needs.
+    Both forms serve as the Gram matrices of the problem and contain its machines; `unpack`, `coefficients` and
+    `task_covariance` return what a fitted model needs.
     """
 
     def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
@@ -281,7 +281,7 @@ class FeatureForm:
 
 
 class GramForm:
-    """From the side of the tasks: A is (O, O), and all outputs are one machine with an intercept for each.
+    """Form of `SpectralProblem` over outputs: A is (O, O), and all outputs are one machine with an intercept for each.
 
     Its rows are pairs of a row and an output, output by output.
     """
@@ -337,16 +337,15 @@ SpectralForm = FeatureForm | GramForm
 def spectral_form(
     pool: PooledKernel, features: PivotFeatures | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
 ) -> SpectralForm:
-    """The side of the features, where there are few, or that of the tasks. `rows` are each task's rows of X."""
+    """Return the form over features if there are few, otherwise that over tasks. `rows` are each task's rows of X."""
     positions = [np.searchsorted(pool.rows, kept) for kept in rows]
     if features is not None:
         return FeatureForm(features, positions, machines)
     return GramForm(pool.gram(), positions, machines)
 
 
-# All outputs are one machine, and solvers take many steps to the best D. What is left open of a machine would grow with
-# every one of them, and a row of weight two would come out as another fit than the row twice. So machines of so many
-# rows at most are solved to this relative gap.
+# Machines with at most this many rows are solved to this relative gap. Solvers take many steps, and errors of machines
+# would add up: a row of weight two would give a different fit than the same row twice.
 _FEW_ROWS, _EXACT = 200, 1e-12
 
 

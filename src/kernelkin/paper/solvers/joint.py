@@ -19,15 +19,15 @@ from ..penalties.relation import Penalty
 from ..problems.problem import Evaluation, Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
-# What is paid for kernel weights at an optimum, as a share of what is paid without any: mostly 0.04 to 0.13.
+# Typical penalty at an optimum, as a share of the objective without kernels: mostly 0.04 to 0.13.
 _SHARE = 0.1
-# A start whose scale is wrong by no more than this factor is near enough for a step to correct it.
+# Steps can correct a start whose scale is wrong by at most this factor.
 _NEAR = 3.0
-# Evaluations that may be spent on the scale of the start.
+# Maximum number of evaluations to find the scale of the start.
 _ROUNDS = 3
-# The projected gradient of a model is made this much smaller: more would be wasted on what is only a model.
+# Models are minimised until the projected gradient is this much smaller; more accuracy would not help.
 _FORCING = 0.03
-# Shares of the predicted gain: what a step must reach, and how far machines may be off.
+# Shares of the predicted gain: the least gain of an accepted step, and the largest gap of machines.
 _ENOUGH, _ROUGH = 1e-4, 0.3
 _SHORTEST = 1e-4
 
@@ -74,6 +74,22 @@ class Joint(Solver):
         return Status.STALLED
 
 
+def variables(penalty: Penalty, B: np.ndarray, rank_one: bool) -> tuple[np.ndarray, Callable, Callable]:
+    """Return the variables x >= 0 (n,) at B (K, J), the function x -> B, and the gradient in x of x and that in B.
+
+    If the optimum has rank one, the penalty is smooth along `B = u v'`, and only there.
+    """
+    K, J = B.shape
+    if rank_one:
+        U, s, Vt = svd(B)
+        # The leading singular vectors of a non-negative matrix are non-negative, up to their sign.
+        x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
+        return x, lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
+    if penalty.shared:
+        return B.max(axis=1), lambda x: np.repeat(x[:, np.newaxis], J, axis=1), lambda x, G: G.sum(axis=1)
+    return B.ravel(), lambda x: x.reshape(K, J), lambda x, G: G.ravel()
+
+
 def _stage(
     problem: Problem,
     penalty: Penalty,
@@ -85,20 +101,11 @@ def _stage(
     """Minimise a problem with a penalty that may be smoother than its own, from an evaluation; return the last one.
 
     Steps are taken until the remaining gap is mostly due to smoothing, or no step helps. Models are built from the
-    evaluations in `past`. With `rank_one` the steps are along `B = u v'`, where a penalty of this kind is smooth.
+    evaluations in `past`. For `rank_one`, see `variables`.
     """
-    # Variables x >= 0 (n,), B as a function of x, and gradients in x of x and gradients in B.
-    (K, J), weights, pull = here.B.shape, lambda x: x.reshape(K, J), lambda x, G: G.ravel()
-    x = here.B.ravel()
+    x, weights, pull = variables(penalty, here.B, rank_one)
     if rank_one:
-        U, s, Vt = svd(here.B)
-        # Of a matrix without negative entries they have none either, but for their sign.
-        x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
-        weights, pull = lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
         here = yield Point(weights(x), curved=True)
-    elif penalty.shared:
-        x = here.B.max(axis=1)
-        weights, pull = lambda x: np.repeat(x[:, np.newaxis], J, axis=1), lambda x, G: G.sum(axis=1)
     mu, is_own = problem.mu, penalty is problem.penalty
     value, gain, length, bound = np.inf, 0.0, 1.0, -np.inf
     evaluation, trial, target, again = here, x, x, True

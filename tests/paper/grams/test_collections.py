@@ -61,7 +61,7 @@ def test_batches_cover_all_machines_in_order(monkeypatch):
     for limit in (1, 8 * N * N, 3 * 8 * N * N, 1 << 28):
         monkeypatch.setattr("kernelkin.paper.grams.stack.BATCH_BYTES", limit)
         for grams in (separate(), shared()):
-            assert [m for batch in grams.batches() for m in batch] == list(range(T))
+            assert [m for batch in runs(grams.gram_bytes) for m in batch] == list(range(T))
 
 
 def test_batches_stay_below_the_limit(monkeypatch):

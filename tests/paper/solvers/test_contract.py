@@ -125,7 +125,6 @@ def test_the_solution_is_the_optimum_of_a_cone_solver_and_what_the_problem_evalu
     solver, problem = make(case, loss)
     solution = solve(problem, solver, max_iter=20)
     assert solution.B.min() >= 0 or isinstance(problem, SpectralProblem)
-    np.testing.assert_array_equal(solution.relation.matrix(), problem.relation(solution.B).matrix())
     again = problem.evaluate(solution.B, tol=1e-10)
     assert again.primal * (1 - 1e-10) <= solution.primal <= again.primal * (1 + 1e-2)
     assert solution.bound <= again.primal * (1 + 1e-12)

@@ -290,12 +290,13 @@ class FitPlan(NamedTuple):
         fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
         duals: Any = solution.duals
+        relation = self.penalty.relation(B)
         a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
         spread = duals.a if isinstance(duals, PanelDuals) else None
         attributes, warnings = solution_attributes(fit, data, bank, solution, options, a, intercepts, linked)
         attributes |= {
             "kernel_weights_": B[:, :T].T.copy(),
-            "relation_": solution.relation.block(T) if self.couplings else solution.relation,
+            "relation_": relation.block(T) if self.couplings else relation,
             "effective_rank_": effective_rank(B),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,

@@ -7,7 +7,8 @@ every task, with a stack of its own (long data) or one that all tasks share (wid
 Gram matrices of a problem (`TaskGrams`, `SharedGrams`, `CoupledGrams`) have `n_kernels`, `n_components`, `n_machines`
 and
 
-- `batches()`: machines in runs whose combined Grams fit into memory together;
+- `gram_bytes`: the size of each machine's combined Gram, which limits how many are combined together (see `runs`); 0
+  if machines must be solved together;
 - `combine(B, machines, each)`: B (K, J) -> the combined Gram (n_m, n_m) of each machine, an array or a structure that
   can become one. The next call in the same thread may overwrite them;
 - `quadratic_forms(a, machines, each)`: a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines
@@ -112,9 +113,7 @@ class TaskGrams:
         self.stacks = list(stacks)
         self.n_kernels = stacks[0].n_kernels
         self.n_components = self.n_machines = len(stacks)
-
-    def batches(self) -> Iterator[range]:
-        return runs([8 * stack.n_rows**2 for stack in self.stacks])
+        self.gram_bytes = [8 * stack.n_rows**2 for stack in stacks]
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         return each(lambda m: self.stacks[m].combine(B[:, m : m + 1])[0], machines)
@@ -140,15 +139,13 @@ class SharedGrams:
         self.n_rows, self.n_kernels = stack.n_rows, stack.n_kernels
         self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
         self.n_components = self.n_machines = len(rows)
+        self.gram_bytes = [8 * self.n_rows**2] * self.n_machines
         self._buffers = local()
 
     @cached_property
     def operator(self) -> SharedOperator:
         """The same matrices, to be applied without being combined, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
-
-    def batches(self) -> Iterator[range]:
-        return runs([8 * self.n_rows**2] * self.n_machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         weights = B[:, machines.start : machines.stop]

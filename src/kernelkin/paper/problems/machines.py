@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...engines.threads import Each
+from ..grams.stack import runs
 from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine
 
 Known = TypeVar("Known")
@@ -105,7 +106,7 @@ class MachineList(list[Machine]):
         curved = curved and hasattr(grams, "images")  # where each machine has one component
         learn: Any = learner.linearise if curved else learner.solve
         pending: Callable[[], list[np.ndarray]] | None = None
-        for batch in grams.batches():
+        for batch in runs(grams.gram_bytes):
             if pending is not None:
                 # Compute these now: the next batch may overwrite the Gram matrices.
                 hessians += pending()

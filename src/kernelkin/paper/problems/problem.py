@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...decompositions import eigh, eigvalsh
+from ...decompositions import eigvalsh
 from ...engines.threads import Each, serially
 from ..grams.row_kernels import PivotFeatures, PooledKernel
 from ..learners.machines import DualSolution, Learner, Machine
 from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
-from ..penalties.relation import Penalty, Relation
+from ..penalties.relation import Penalty
 from .machines import MachineList, SolvedMachines, Units, standard_units
 
 
@@ -80,10 +80,6 @@ class AnyProblem:
         """Return bounds on the objective and the optimum, from machines solved at B."""
         raise NotImplementedError
 
-    def relation(self, B: np.ndarray) -> Relation:
-        """Relationship of the components at B."""
-        raise NotImplementedError
-
     def evaluate(
         self,
         B: np.ndarray,
@@ -145,10 +141,6 @@ class Problem(AnyProblem):
         primal, bound = solved.upper + cost, bound - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
 
-    def relation(self, B: np.ndarray) -> Relation:
-        """The penalty's relationship of the components at B (K, J)."""
-        return self.penalty.relation(B)
-
 
 @dataclass(frozen=True)
 class MixedNormProblem(AnyProblem):
@@ -186,10 +178,6 @@ class MixedNormProblem(AnyProblem):
         norms = self.norm.kernel_norms(B * np.sqrt(2.0 * Q))
         upper = evaluation.upper - quad + 0.5 * float((norms[used] ** 2 / gamma[used]).sum())
         return evaluation.loss + quad - float(gamma @ self.norm.dual_terms(Q)), upper
-
-    def relation(self, B: np.ndarray) -> Relation:
-        """11'/T: all tasks share one selection of kernels."""
-        return Relation.identical(B.shape[1])
 
 
 @dataclass(frozen=True)
@@ -234,10 +222,6 @@ class WorstTaskProblem(AnyProblem):
         dual = self.learner.solve(self.grams.combine(B, one)[0], self.machines[t], warm, tol)
         return self.grams.quadratic_forms([dual.a], one)[:, t], dual
 
-    def relation(self, B: np.ndarray) -> Relation:
-        """11'/T: all tasks share one mix."""
-        return self.penalty.relation(B)
-
 
 class FeatureForm:
     """Form of `SpectralProblem` over r features: A is (r, r), and every task has its own machine.
@@ -250,9 +234,7 @@ class FeatureForm:
         self.features, self.machines, self.n_machines = features, MachineList(machines), len(machines)
         self.Phi = [np.ascontiguousarray(features.Phi[kept]) for kept in rows]
         self.n_kernels = self.n_components = features.Phi.shape[1]
-
-    def batches(self) -> Iterator[range]:
-        yield range(self.n_machines)
+        self.gram_bytes = [0] * self.n_machines
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         grams = each(lambda t: self.Phi[t] @ B @ self.Phi[t].T, machines)
@@ -300,9 +282,7 @@ class GramForm:
         n_groups = sum(machine.n_groups * m for machine, m in zip(machines, widths, strict=True))
         self.machines = MachineList([Machine(y, C, self.output, n_groups)])
         self.n_kernels = self.n_components = len(sizes)
-
-    def batches(self) -> Iterator[range]:
-        yield range(1)
+        self.gram_bytes = [0]
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         joint = B[np.ix_(self.output, self.output)]
@@ -381,8 +361,3 @@ class SpectralProblem(AnyProblem):
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
         primal, bound = solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, 0.0, solved.loss, solved.upper, primal, bound)
-
-    def relation(self, B: np.ndarray) -> Relation:
-        """D itself."""
-        values, vectors = eigh(B)
-        return Relation(vectors, np.maximum(values, 0.0), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engines.threads import Each, serially
 from ..penalties.norms import FixedWeights
-from ..penalties.relation import Relation, effective_rank
+from ..penalties.relation import effective_rank
 from ..problems.machines import Units
 from ..problems.problem import AnyProblem, Evaluation, Problem, relative_gap
 
@@ -216,12 +216,10 @@ class Solution(Evaluation):
     ----------
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
-    relation : relationship of the components, in factors.
     """
 
     status: Status
     history: dict[str, np.ndarray]
-    relation: Relation = field(repr=False)
 
 
 # Squares of tiny numbers may underflow, whatever the user's `np.seterr` says.
@@ -312,7 +310,6 @@ def solve(
         **vars(best) | {"bound": certificate.bound, "curvature": None},
         status=Status.CONVERGED if certificate.relative_gap <= tol else status,
         history={name: np.array([getattr(iterate, name) for iterate in iterates]) for name in COLUMNS},
-        relation=problem.relation(best.B),
     )
     return solution if units is None else units.restore(solution)
 

@@ -51,7 +51,7 @@ class Classification:
             machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
         if isinstance(self.class_weight, Mapping):
             unknown = [label for label in self.class_weight if label not in known]
-            # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
+            # If other labels have no weight, labels that no task has were likely misspelt.
             if unknown and not known <= set(self.class_weight):
                 every = listing(sorted(known))
                 raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")

@@ -49,7 +49,7 @@ class CoupledGrams:
         if is_worthwhile(self.link.rank * sum(factor.shape[1] for factor in self.factors), n_rows):
             roots = [self.link.root(b, each) for b in columns]
             U = np.hstack([self._spread(factor, root) for factor, root in zip(self.factors, roots, strict=True)])
-            # Columns of U that tasks of other machines have alone are left out.
+            # Leave out columns of U that are zero for the tasks of a machine.
             parts = [part[:, part.any(axis=0)] for part in (U[rows] for rows in members)]
             owners = [[own[t] for t in self.tasks[m]] for m in machines]
             return [BlockLowRank(blocks, part) for blocks, part in zip(owners, parts, strict=True)]

@@ -76,8 +76,8 @@ class DualSolution:
 class Learner:
     """A loss: it solves one kernel machine given the machine's Gram matrix.
 
-    Its key in `LEARNERS` is `name`. It is `homogeneous` where the terms of the dual without the Gram matrix are
-    proportional to `a`: then a Gram ``t G`` with dual variables ``a / t`` is the same function.
+    Its key in `LEARNERS` is `name`. It is `homogeneous` if the terms of the dual without the Gram matrix are
+    proportional to `a`: then the Gram ``t G`` with dual variables ``a / t`` gives the same function.
     """
 
     name: ClassVar[str]
@@ -111,7 +111,7 @@ class BoxLearner(Learner):
         max  y'a - epsilon |a|_1 - 1/2 a'Ga    subject to  lo <= a <= hi,  the sum of a over each group = 0
 
     with ``lo <= 0 <= hi``. The hinge loss has epsilon = 0 and a box on one side of zero (`one_sided`); the
-    epsilon-insensitive loss a box on both. `smo_core` says how it is solved.
+    epsilon-insensitive loss a box on both. See `smo_core` for the algorithm.
     """
 
     homogeneous: ClassVar[bool] = True
@@ -124,7 +124,7 @@ class BoxLearner(Learner):
         (n, m), g = machine.y.shape, machine.n_groups
         order: Any = slice(None)
         starts = np.array([0, n][: g + 1], dtype=np.uint64)
-        gram = np.asarray(gram)  # a Gram with structure is written out
+        gram = np.asarray(gram)  # structured Grams become dense
         if g > 1:
             starts = np.concatenate([[0], np.cumsum(np.bincount(machine.groups, minlength=g))]).astype(np.uint64)
             if (machine.groups[1:] < machine.groups[:-1]).any():
@@ -168,7 +168,7 @@ def _box_hessian(gram: np.ndarray, machine: Machine, free: list[np.ndarray], ima
     for k, rows in enumerate(free):
         part, V = gram[rows[:, np.newaxis], rows], images[:, rows, k]
         scale = part.trace() / max(len(rows), 1)
-        if scale > 0.0:  # without kernel weights there are no margins
+        if scale > 0.0:  # zero if all kernel weights are
             # A (G + jitter I) + c Z' = V with A Z = 0, for the indicators Z of the intercepts that these rows have.
             found = np.unique(machine.groups[rows]) if machine.n_groups > 1 else np.arange(machine.n_groups)
             Z = machine.groups[rows, np.newaxis] == found if machine.n_groups > 1 else np.ones((len(rows), len(found)))
@@ -377,7 +377,7 @@ def _projected(gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> np.ndar
         return scaled
     image = scaled @ basis
     image -= 0.5 * basis @ (basis.T @ image)
-    # In place and in one triangle alone: passes over the matrix take nearly as long as its factorisation.
+    # In place and only in one triangle: a pass over the matrix takes nearly as long as its factorisation.
     return dsyr2k(-1.0, basis, image, beta=1.0, c=scaled.T, lower=1, overwrite_c=1).T
 
 

@@ -51,7 +51,7 @@ class SimplexPoint:
         self.N = problem.norm.dual_terms(evaluation.Q)
 
     def mirrored(self, length: float) -> np.ndarray:
-        """The gamma that a mirror step leads to."""
+        """Return gamma after a mirror step."""
         return mirror_step(np.maximum(self.gamma, _LEAST), length * np.log(np.maximum(self.N, _TINY)))
 
 

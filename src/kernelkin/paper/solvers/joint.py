@@ -284,9 +284,9 @@ def _direction(x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray
 
 
 def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: int = 10**4) -> tuple[np.ndarray, float]:
-    """From x (n,) >= 0 to where the projected gradient is `forcing` times that at x: that point, and the fall to it.
+    """Minimise from x (n,) >= 0 until the projected gradient is `forcing` times that at x.
 
-    At most `limit` evaluations are made; where rounding forbids further progress it ends earlier.
+    Returns the point and the decrease. At most `limit` evaluations are made; rounding may end it earlier.
     """
     first, gradient = function(x)
     goal = forcing * float(np.abs(np.minimum(gradient, x)).max())

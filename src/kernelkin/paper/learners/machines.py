@@ -300,39 +300,35 @@ class Bordered:
     """
 
     def __init__(self, gram: Any, cost: np.ndarray, groups: Groups) -> None:
-        self.root, self.groups = np.sqrt(cost)[:, None], groups
+        self.root, self.groups, self._structured = np.sqrt(cost)[:, None], groups, None
         if hasattr(gram, "solver"):
             try:
-                self._system: _Structured | _Dense = _Structured(gram, self.root, groups)
+                self._structured = _Structured(gram, self.root, groups)
                 return
             except LinAlgError:  # not accurate enough for such large entries
                 pass
-        self._system = _Dense(np.asarray(gram), self.root, groups)
+        dense = np.asarray(gram)
+        self._basis = _basis(groups.labels, self.root, np.flatnonzero(groups.sizes))
+        self._factor = factorise(lambda: _projected(dense, self.root, self._basis))
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """a (n, m) for right-hand sides r (n, m)."""
-        a = self.root * self._system.solve(self.root * r)
+        x = self._factor.solve(self._target(r)) if self._structured is None else self._structured.solve(self.root * r)
+        a = self.root * x
         # Remove rounding errors of the sums; twice, for the last bit.
         return self.groups.balance(self.groups.balance(a))
 
     def energy(self, R: np.ndarray) -> np.ndarray:
         """R' A (K, K), for the solutions A of the right-hand sides R (n, K)."""
-        return self._system.energy(self.root * R)
-
-
-class _Dense:
-    """The system projected to the complement of root Z, from the entries of the Gram."""
-
-    def __init__(self, gram: np.ndarray, root: np.ndarray, groups: Groups) -> None:
-        self.basis = _basis(groups.labels, root, np.flatnonzero(groups.sizes))
-        self.factor = factorise(lambda: _projected(gram, root, self.basis))
-
-    def solve(self, target: np.ndarray) -> np.ndarray:
-        return self.factor.solve(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
-
-    def energy(self, target: np.ndarray) -> np.ndarray:
-        half = self.factor.half(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
+        if self._structured is not None:
+            return R.T @ self.solve(R)
+        half = self._factor.half(self._target(R))
         return half.T @ half
+
+    def _target(self, r: np.ndarray) -> np.ndarray:
+        """The right-hand sides r (n, m) of the projected system."""
+        target = self.root * r
+        return target - self._basis @ (self._basis.T @ target) if self._basis.size else target
 
 
 class _Structured:
@@ -358,9 +354,6 @@ class _Structured:
         if not self._across.size:
             return x
         return x - self._border @ solve_symmetric(self._across.T @ self._border, (self._across.T @ x).T).T
-
-    def energy(self, target: np.ndarray) -> np.ndarray:
-        return target.T @ self.solve(target)
 
 
 def _basis(labels: np.ndarray, root: np.ndarray, used: np.ndarray) -> np.ndarray:

@@ -17,10 +17,9 @@ from experiments.data_sets import load_landmine, load_school
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.couplings import read_couplings, width
-from kernelkin.paper.fitting import Regression
-from kernelkin.paper.fitting.targets import link_machines
-from kernelkin.paper.grams.build import plan_grams, raw_grams, scale_grams
+from kernelkin.paper.couplings import read_couplings
+from kernelkin.paper.fitting.targets import Regression, link_machines
+from kernelkin.paper.grams.build import raw_grams, scale_grams
 from kernelkin.paper.learners import Ridge
 
 from .harness import Contender, Goal, Report, Row, race, threads
@@ -67,7 +66,7 @@ def structured_against_dense(n_tasks: int = 12) -> float:
     data = read_training(X[kept], y[kept], tasks[kept], None, classification=False)
     couplings = read_couplings("common", data)
     kernels = fit_kernels(EACH, data.X)
-    raw = raw_grams(data, kernels, "trace", plan_grams(data, kernels, "trace", width(couplings)))
+    raw = raw_grams(data, kernels, "trace", bool(couplings))
     grams, _ = scale_grams(raw, data, "trace", couplings)
     (machine,) = link_machines(Regression().machines(data, 1.0), couplings, data.labels)
     B = np.random.default_rng(0).uniform(size=(grams.n_kernels, grams.n_components))

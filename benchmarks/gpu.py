@@ -25,6 +25,7 @@ import numpy as np
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, MKMTRLRegressorCV
 from kernelkin.paper.grams.stack import SharedGrams
+from kernelkin.paper.solvers import solve
 
 from . import peers
 from .gpu_rates import decomposition_seconds, iteration_parts, product_rates, wait
@@ -105,8 +106,8 @@ class Bench:
             if stack is None:
                 stack = plan.grams()[0].stack
             grams = SharedGrams(stack, plan.data.rows)
-            solution, seconds = self._timed(lambda p=plan, g=grams: p.solve(p.problem(g)))
-            found[name] = {"seconds": seconds, "objective": solution.primal, "gap": solution.gap / solution.primal}
+            solution, seconds = self._timed(lambda p=plan, g=grams: solve(p.problem(g), units=p.units))
+            found[name] = {"seconds": seconds, "objective": solution.primal, "gap": solution.relative_gap}
             found[name]["seconds after each evaluation"] = np.asarray(solution.history["seconds"]).tolist()
         return found
 

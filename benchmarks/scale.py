@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.paper.problems import panel
+from kernelkin.paper.solvers import solve
 
 from .harness import OURS, Contender, Goal, Report, Row, figure, race, ratio, threads
 
@@ -121,9 +122,9 @@ def classes(per_class: int = 30, n_classes: int = 102, n_kernels: int = 38) -> l
     grams, _ = plan.grams()
 
     def judge(solution) -> dict[str, float]:
-        return {"objective": solution.primal, "gap": solution.gap / solution.primal}
+        return {"objective": solution.primal, "gap": solution.relative_gap}
 
-    contender = Contender(OURS, lambda: plan.solve(plan.problem(grams)), judge)
+    contender = Contender(OURS, lambda: solve(plan.problem(grams), units=plan.units), judge)
     return race(f"one-vs-rest T={n_classes} n={len(Y)} K={n_kernels}", [contender], 1)
 
 

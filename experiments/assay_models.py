@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from kernelkin import AverageClassifier, MKMTRLClassifier
 from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.calibration import TaskLink, fit_link
-from kernelkin.paper.fitting import Classification, Shape
+from kernelkin.paper.fitting.fit import Shape
+from kernelkin.paper.fitting.targets import Classification
 from kernelkin.paper.penalties import FixedWeights
 
 from .assay_data import AUC, RANDOM, divide

@@ -13,6 +13,8 @@ from .exceptions import GramMemoryError
 LIMIT = "KERNELKIN_MEMORY_GIB"
 # Bytes of the modules that a fit imports, and of the Python objects of a task.
 FIXED, TASK_OBJECTS = 4 << 20, 12_000
+# Number of arrays of the size of the weights in solvers: iterates, gradients and past steps of quasi-Newton methods.
+SOLVER_ARRAYS = 80
 # Fits below this size are not checked.
 _NEGLIGIBLE = 32 << 20
 

@@ -22,7 +22,7 @@ from kernelkin import (
 )
 from kernelkin.exceptions import ModelFileError
 from kernelkin.paper import FESRegressor, MRCERegressor, MultiTaskKernelEstimator
-from kernelkin.paper.fitting import Regression
+from kernelkin.paper.fitting.targets import Regression
 from kernelkin.paper.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.solvers import Joint

@@ -48,6 +48,8 @@ class SingleThreadedBLAS:
     lock = Lock()
     count = 0
     limiter: Any = None
+    # The threads of `Workers`.
+    pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
         self._errors = np.errstate(under="ignore")
@@ -61,6 +63,8 @@ class SingleThreadedBLAS:
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
         self._errors.__exit__(*exception)
         shared = SingleThreadedBLAS
         with shared.lock:
@@ -113,21 +117,16 @@ class Workers(SingleThreadedBLAS):
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = count_workers(n_jobs)
-        self._pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
-
-    def __exit__(self, *exception: Any) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        super().__exit__(*exception)
+        self.pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Apply a function to every item; return the results in order."""
-        if self._pool is None:
+        if self.pool is None:
             return serially(function, items)
         items = list(items)
         size = -(-len(items) // (_PIECES_PER_THREAD * self.n_jobs)) or 1
         pieces = [items[start : start + size] for start in range(0, len(items), size)]
-        return [result for part in self._pool.map(lambda piece: serially(function, piece), pieces) for result in part]
+        return [result for part in self.pool.map(lambda piece: serially(function, piece), pieces) for result in part]
 
 
 class Jobs(Workers):

@@ -276,10 +276,6 @@ class FittedKernel:
     function: KernelFunction
     columns: tuple[int, ...]
 
-    def select(self, X: np.ndarray) -> np.ndarray:
-        """Return the columns of X (n, d) that the kernel uses; X itself if it uses all."""
-        return X if self.columns == tuple(range(X.shape[1])) else X[:, self.columns]
-
     def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
         """Return kernel values (n, m) between X (n, d) and Y (m, d), by default X."""
         return evaluate([self], X, Y)[0]
@@ -385,6 +381,16 @@ def fit_kernels(
     return fitted
 
 
+def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
+    """Bound the memory of `fit_kernels`: copies of columns, and distances; 0 for precomputed kernels (None)."""
+    kernels, n = kernels or (), len(X)
+    copied = X.dtype.itemsize * n * sum(map(len, {kernel.columns for kernel in kernels}))
+    if not any(isinstance(kernel.function, GaussianKernel) for kernel in kernels):
+        return copied
+    # The rows whose distances `median_distance` computes.
+    return copied + 40 * (n if n <= MAX_ROWS else -(-n // (n // MAX_ROWS + 1))) ** 2
+
+
 def evaluate(
     kernels: Sequence[FittedKernel],
     X: np.ndarray,
@@ -401,15 +407,18 @@ def evaluate(
     shape = (len(X), len(X if Y is None else Y)) if at is None else (len(at[0]),)
     out = np.empty((len(kernels), *shape), dtype=X.dtype if Y is None else np.result_type(X, Y))
     families: dict[Any, list[int]] = {}
+    every = tuple(range(X.shape[1]))
     for k, kernel in enumerate(kernels):
         families.setdefault((kernel.columns, kernel.function.base or kernel.function), []).append(k)
     # Overflow can be harmless (a Gaussian of distant rows is 0); otherwise `check_values` raises later.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for *others, last in families.values():
             kernel, values = kernels[last], out[last]
-            rows = kernel.select(X)
+            # X itself, without a copy, if the kernel uses all columns.
+            columns: Any = slice(None) if kernel.columns == every else kernel.columns
+            rows = X[:, columns]
             if at is None:
-                kernel.function.matrix(rows, None if Y is None else kernel.select(Y), values, kernel.name)
+                kernel.function.matrix(rows, None if Y is None else Y[:, columns], values, kernel.name)
             else:
                 values[...] = kernel.function.paired(rows[at[0]], rows[at[1]], kernel.name)
             # The last kernel of a family overwrites the base values.

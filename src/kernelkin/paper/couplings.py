@@ -52,11 +52,6 @@ class Coupling:
         return Coupling(self.name, self.factor * np.sqrt(self.n_sharing ** (sharing - 1.0)))
 
 
-def width(couplings: Sequence[Coupling]) -> int:
-    """Return the total number of columns of the couplings' factors."""
-    return sum(coupling.factor.shape[1] for coupling in couplings)
-
-
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:
     """Return the tasks of each machine: tasks that are linked by couplings, directly or indirectly."""
     if not couplings:

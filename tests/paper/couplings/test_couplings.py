@@ -15,8 +15,7 @@ from kernelkin import (
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper.couplings import connected_tasks, read_couplings
-from kernelkin.paper.fitting import Regression
-from kernelkin.paper.fitting.targets import link_machines, split_by_task
+from kernelkin.paper.fitting.targets import Regression, link_machines, split_by_task
 from kernelkin.paper.learners import SVM, SVR, Ridge
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.problems import MachineList, Problem

@@ -5,8 +5,7 @@ import numpy as np
 from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.couplings import width
-from kernelkin.paper.grams.build import plan_grams, raw_grams, scale_grams
+from kernelkin.paper.grams.build import raw_grams, scale_grams
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(18, 3)) + 1
@@ -33,5 +32,5 @@ def one_kernel(grams, k, machine):
 
 def build_grams(data, kernels, normalize, couplings=()):
     """The scaled Gram matrices of a fit, and its kernels; `kernels` is None for precomputed ones."""
-    raw = raw_grams(data, kernels, normalize, plan_grams(data, kernels, normalize, width(couplings)))
+    raw = raw_grams(data, kernels, normalize, bool(couplings))
     return scale_grams(raw, data, normalize, couplings)

@@ -8,7 +8,7 @@ from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.grams import SCALINGS
 from kernelkin.kernels.kernel import evaluate, fit_kernels
-from kernelkin.paper.grams.build import plan_grams, raw_grams, scale_grams
+from kernelkin.paper.grams.build import raw_grams, scale_grams
 from kernelkin.paper.grams.stack import SharedGrams, TaskGrams
 
 
@@ -74,7 +74,7 @@ def test_float32_rows_make_float32_stacks():
 def test_scaling_a_part_of_raw_stacks_is_building_from_that_part(make):
     """What cross-validation rests on: kernels are evaluated once, folds are cut from what they gave."""
     data = make()
-    raw = raw_grams(data, KERNELS, "center", plan_grams(data, KERNELS, "center"))
+    raw = raw_grams(data, KERNELS, "center")
     kept = [np.arange(0, len(rows), 2) for rows in data.rows]
     part = data.take(kept)
     cut, cut_bank = scale_grams(raw.restrict(data, kept), part, "center")

@@ -59,11 +59,11 @@ def test_images_are_products_with_the_grams(make, machines):
 
 def test_batches_cover_all_machines_in_order(monkeypatch):
     for limit in (1, 8 * N * N, 3 * 8 * N * N, 1 << 28):
-        monkeypatch.setattr("kernelkin.paper.grams.stack._BATCH_BYTES", limit)
+        monkeypatch.setattr("kernelkin.paper.grams.stack.BATCH_BYTES", limit)
         for grams in (separate(), shared()):
-            assert [m for batch in grams.batches() for m in batch] == list(range(T))
+            assert [m for batch in runs(grams.gram_bytes) for m in batch] == list(range(T))
 
 
 def test_batches_stay_below_the_limit(monkeypatch):
-    monkeypatch.setattr("kernelkin.paper.grams.stack._BATCH_BYTES", 10)
+    monkeypatch.setattr("kernelkin.paper.grams.stack.BATCH_BYTES", 10)
     assert list(runs([4, 4, 4, 20, 1, 9, 1])) == [range(2), range(2, 3), range(3, 4), range(4, 6), range(6, 7)]

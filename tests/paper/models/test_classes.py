@@ -8,8 +8,7 @@ from sklearn.svm import SVC
 
 from kernelkin import MKMTRLClassifier, gaussian_kernels
 from kernelkin.data.forms import read_training
-from kernelkin.paper.fitting import Classification, Regression
-from kernelkin.paper.fitting.targets import task_classes
+from kernelkin.paper.fitting.targets import Classification, Regression, task_classes
 
 LOSSES = ("hinge", "squared")
 

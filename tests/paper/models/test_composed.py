@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import IMKLClassifier, IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.paper import IKLClassifier, IKLRegressor, MKMTFLRegressor, MultiTaskKernelEstimator
-from kernelkin.paper.fitting import Classification, Regression
+from kernelkin.paper.fitting.targets import Classification, Regression
 from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import Joint, Point, Solver, Status

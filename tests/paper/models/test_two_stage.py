@@ -19,10 +19,10 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
+from kernelkin.estimators import Fitted
 from kernelkin.exceptions import GramMemoryError
 from kernelkin.kernels.families import linear_kernels, polynomial_kernels, view_kernels
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper.fitting import Fitted
 from kernelkin.paper.fitting.two_stage import TwoStagePlan
 from kernelkin.paper.grams.row_kernels import RowKernels
 from kernelkin.paper.solvers.online import PairSource

@@ -13,10 +13,12 @@ from kernelkin import (
     TwoStageMKMTRLRegressor,
     gaussian_kernels,
 )
+from kernelkin.estimators import RunOptions
 from kernelkin.kernels.families import linear_kernels
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import MultiTaskKernelEstimator
-from kernelkin.paper.fitting import Classification, Regression, RunOptions, TwoStageFit
+from kernelkin.paper.fitting.targets import Classification, Regression
+from kernelkin.paper.fitting.two_stage import TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
 from tasks import in_turn
 

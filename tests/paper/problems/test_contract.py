@@ -149,13 +149,6 @@ def test_standard_units_and_the_relation(name):
         np.testing.assert_allclose(other.a, mine.a, atol=1e-9 * np.abs(mine.a).max())
         np.testing.assert_allclose(other.intercept, mine.intercept, atol=1e-9)
 
-    # The relation is one of all components.
-    problem, draw, _ = CASES[name]
-    B = draw(np.random.default_rng(5))
-    relation = problem.relation(B)
-    assert relation.n_components == B.shape[1]
-    np.testing.assert_allclose(relation.trace(), 1.0, rtol=1e-10)
-
 
 @pytest.mark.parametrize("name", ["fixed", "simplex", "worst task"])
 def test_weights_that_are_not_allowed_have_no_finite_primal(name):

@@ -155,13 +155,13 @@ def test_torch_gives_the_same_numbers(device):
     np.testing.assert_allclose(tensors.curvature(), whole.curvature(), rtol=1e-3)
 
 
-def test_a_panel_is_a_sequence_of_its_machines():
+def test_a_panel_has_the_targets_costs_and_scales_of_its_machines():
     machines, rows = make_machines(missing=True, weights=True, intercept=True)
     columns = MachinePanel.of(machines, rows, N)
     assert len(columns) == T
-    for mine, given in zip(columns, machines, strict=True):
-        np.testing.assert_array_equal(mine.y, given.y)
-        np.testing.assert_array_equal(mine.C, given.C)
+    for t, given in enumerate(machines):
+        np.testing.assert_array_equal(columns.task(columns.y, t), given.y)
+        np.testing.assert_array_equal(columns.task(columns.cost, t), given.C)
     (offsets, *scales), (expected, *others) = columns.scales(), MachineList(machines).scales()
     np.testing.assert_allclose(np.ravel(offsets), np.ravel(expected), rtol=1e-12)
     np.testing.assert_allclose(scales, others, rtol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from learners.problems import dual_value, primal_value
 
 from kernelkin.engines.threads import serially
-from kernelkin.paper.grams.stack import GramStack, SharedGrams, TaskGrams
+from kernelkin.paper.grams.stack import BATCH_BYTES, GramStack, SharedGrams, TaskGrams
 from kernelkin.paper.learners import LEARNERS, DualSolution
 from kernelkin.paper.penalties import (
     PENALTIES,
@@ -174,7 +174,7 @@ def test_warm_start_and_batches_change_nothing(monkeypatch):
     cold = problem.evaluate(B, tol=1e-8)
     warm = problem.evaluate(B, warm=cold.duals, tol=1e-8)
     np.testing.assert_allclose(warm.primal, cold.primal, rtol=1e-9)
-    monkeypatch.setattr(problem.grams, "batches", lambda: iter([range(t, t + 1) for t in range(T)]))
+    monkeypatch.setattr(problem.grams, "gram_bytes", [BATCH_BYTES] * T)
     one_by_one = problem.evaluate(B, tol=1e-8)
     assert one_by_one.primal == cold.primal
     np.testing.assert_array_equal(one_by_one.Q, cold.Q)
@@ -219,7 +219,7 @@ def test_curvature_does_not_depend_on_batches_whose_grams_share_memory(loss, mon
     problem = dataclasses.replace(problem, grams=shared)
     B = random_weights(np.random.default_rng(3), problem.penalty)
     at_once = problem.evaluate(B, tol=1e-12, curved=True).curvature
-    monkeypatch.setattr(shared, "batches", lambda: iter([range(1), range(1, T)]))
+    monkeypatch.setattr(shared, "gram_bytes", [BATCH_BYTES] + [1] * (T - 1))
     assert at_once.shape == (T, K, K)
     np.testing.assert_allclose(problem.evaluate(B, tol=1e-12, curved=True).curvature, at_once, rtol=1e-6)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from kernelkin.paper.penalties import RelationPenalty
+from kernelkin.paper.problems.machines import standard_units
 from kernelkin.paper.solvers import Joint, solve
 from kernelkin.paper.solvers.driver import Path, suitable_scale
 from tasks import LOSSES, make_problem, random_problem, watch
@@ -66,7 +67,7 @@ def test_solutions_are_in_the_units_of_the_user():
     path = Path(standard, units=units, tol=1e-6)
     for mu in (0.2, 0.05):
         there, alone = (
-            path.solve(units.rescale(problem.machines, problem.learner, mu)[2]),
+            path.solve(standard_units(problem.machines, problem.learner, mu)[2]),
             solve(dataclasses.replace(problem, mu=mu), tol=1e-6),
         )
         np.testing.assert_allclose(there.primal, alone.primal, rtol=1e-6)

@@ -9,6 +9,7 @@ from kernelkin.paper.penalties import MixedNorm, SpectralNorm
 from kernelkin.paper.problems.problem import FeatureForm, GramForm, MixedNormProblem, SpectralProblem, WorstTaskProblem
 from kernelkin.paper.solvers import solve
 from kernelkin.paper.solvers.descents import (
+    MirrorAverage,
     SpectralAlternation,
     StochasticApproximation,
     gradient_estimates,
@@ -78,3 +79,20 @@ def test_stochastic_approximation_depends_on_its_seed_alone():
     one, two, other = (seen[-1].B for seen in runs)
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, other)
+
+
+def test_mirror_steps_do_not_depend_on_a_constant_in_the_slopes():
+    """Weights on the simplex have a fixed sum, so a constant says nothing, neither for a step nor for its size."""
+    slopes = np.random.default_rng(0).normal(size=(6, 4))
+    plain, moved = MirrorAverage(4), MirrorAverage(4)
+    for i, slope in enumerate(slopes):
+        plain.move(slope)
+        moved.move(slope + 10.0 * (i + 1))
+        np.testing.assert_allclose(moved.value, plain.value, rtol=1e-12)
+        np.testing.assert_allclose(moved.mean, plain.mean, rtol=1e-12)
+    # The first step has the size sqrt(2 log n) in the largest deviation from the middle of the slopes.
+    first = MirrorAverage(4)
+    first.move(slopes[0])
+    middle = 0.5 * (slopes[0].max() + slopes[0].min())
+    step = (slopes[0] - middle) / np.abs(slopes[0] - middle).max() * np.sqrt(2 * np.log(4))
+    np.testing.assert_allclose(first.value, np.exp(step) / np.exp(step).sum(), rtol=1e-12)

@@ -15,31 +15,31 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...data.forms import TaskData, take_tasks
 from ...engines.dask import Dask
-from ...engines.threads import Each, Workers, serially
+from ...engines.threads import Workers
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
-from ...kernels.kernel import FittedKernel
-from ...memory import Need
-from ..couplings import Coupling, connected_tasks, read_couplings, width
+from ...kernels.kernel import FittedKernel, fitting_bytes
+from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need
+from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import (
-    GramPlan,
     KernelBank,
     RawGrams,
     charges_of,
-    fit_need,
-    plan_grams,
     raw_grams,
     scale_grams,
     task_dimensions,
 )
-from ..grams.coupled import CoupledGrams, Grams, on_device
-from ..learners.machines import SVM, DualSolution, Learner, Machine, Ridge
+from ..grams.coupled import CoupledGrams, Grams, is_worthwhile, on_device
+from ..grams.lowrank import low_rank_kernels
+from ..grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
+from ..grams.stack import BATCH_BYTES
+from ..learners.machines import SVM, DualSolution, Learner, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
 from ..problems.blocks import MachineBlocks
-from ..problems.machines import MachineList, Units
+from ..problems.machines import MachineList, Units, standard_units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
 from ..solvers.driver import UNFINISHED, Solution, Solver, solve
@@ -47,6 +47,12 @@ from ..uncertainty import Uncertainty
 from .targets import Classification, Targets, link_machines, split_by_task, task_classes
 
 Warnings = list[tuple[str, type[Warning]]]
+
+_FEWER_GRAMS = (
+    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
+    "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
+    "or on columns with few distinct rows), or KinRegressor or KinClassifier, which share functions on many rows"
+)
 
 
 class Shape(NamedTuple):
@@ -118,21 +124,20 @@ class Fit:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
         penalty, learner = self.penalty(shape), self.targets.learner()
-        machines = self._machines(data, couplings, learner, shape.n_kernels)
-        # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
-        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
-        units = Units.of(machines, learner, weights=homogeneous)
+        machines: Any = self._machines(data, couplings, learner, shape.n_kernels)
         if not isinstance(self.mu, str):
             mu = self.mu
         else:
             mu = 1.0 if isinstance(self.targets, Classification) else self.targets.spread(data)
+        # If R(sB) = s^2 R(B), C and mu are one parameter and can be rescaled together.
+        homogeneous = not isinstance(penalty, MixedNorm) and not penalty.is_indicator
+        machines, learner, mu, units = standard_units(machines, learner, mu, weights=homogeneous)
         start = None if self.init is None else units.weights(read_init(self.init, shape))
-        scaled, learner, mu = units.rescale(machines, learner, mu)
-        return FitPlan(self, data, kernels, couplings, penalty, scaled, learner, mu, start, units)
+        return FitPlan(self, data, kernels, couplings, penalty, machines, learner, mu, start, units)
 
     def _machines(
         self, data: TaskData, couplings: Sequence[Coupling], learner: Learner, n_kernels: int
-    ) -> Sequence[Machine]:
+    ) -> MachineList | MachinePanel:
         """Return one machine per task, or per set of coupled tasks; as columns of one panel if that is faster."""
         wide, classes = data.form == "wide", isinstance(self.targets, Classification)
         together = isinstance(learner, Ridge) and wide
@@ -170,41 +175,82 @@ class FitPlan(NamedTuple):
     kernels: Sequence[FittedKernel] | None
     couplings: tuple[Coupling, ...]
     penalty: Penalty | MixedNorm
-    machines: Sequence[Machine]
+    machines: MachineList | MachinePanel
     learner: Learner
     mu: float
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1, sizes: GramPlan | None = None, n_folds: int = 0) -> Need:
-        """Bound the memory of a fit, or of a search with folds whose Gram matrices have these sizes."""
-        solved_by = "panel" if isinstance(self.machines, MachinePanel) else self.learner.name
-        return fit_need(self.gram_plan() if sizes is None else sizes, solved_by, n_jobs, n_folds)
+    def memory(self, n_jobs: int = 1, n_folds: int = 0, couplings_width: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search with folds that share Gram matrices.
 
-    def gram_plan(self, couplings_width: int | None = None) -> GramPlan:
-        """Return the sizes of the Gram matrices; `couplings_width` may be that of other candidates of a search."""
-        if couplings_width is None:
-            couplings_width = width(self.couplings) if self.couplings else 0
-        return plan_grams(self.data, self.kernels, self.fit.normalize, couplings_width)
+        The bound is simple and conservative: it counts every array that grows with the data, and adds a margin for the
+        rest. `couplings_width` is the number of columns of couplings in the widest candidate of a search.
+        """
+        data, kernels, X = self.data, self.kernels, self.data.X
+        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if kernels is None else len(kernels)
+        width = couplings_width or sum(coupling.factor.shape[1] for coupling in self.couplings)
+        outputs = 1
+        if isinstance(self.fit.targets, Classification):
+            outputs = max(n if n > 2 else 1 for n in (len(set(y.tolist())) for y in data.y))
+        rows = np.array([len(part) for part in data.rows])
+        sizes, squares, N = np.array([len(X)]) if wide else rows, 8 * rows**2, int(rows.sum())
+        row_bytes = 0 if kernels is None else X[:1].nbytes
+        stacks = K * X.dtype.itemsize * int((sizes**2).sum())
+        if isinstance(self.machines, MachinePanel):
+            # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
+            n, total = len(X), T * outputs
+            work = (48 + 4 * K) * n * n + 96 * n * total
+            work += (total if width else n_jobs * PANEL_COLUMNS) * column_bytes(n, K)
+            work += 16 * min(n * total**2, LARGEST_INVERSES) + 32 * n * width * outputs if width else 0
+        elif width:
+            # Matrices over the rows of all tasks, or low-rank factors of them.
+            low_rank = None if wide else low_rank_kernels(data, kernels, self.fit.normalize)
+            rank = width * (low_rank.rank if low_rank else len(X) if wide else N)
+            if not wide:
+                stacks += 8 * N * low_rank.rank if low_rank else K * X.dtype.itemsize * N**2
+            factored = is_worthwhile(rank, N)
+            work = 3 * int(squares.sum()) + 192 * N + (24 * N * rank + 32 * rank**2 if factored else 0)
+            work += 0 if factored and isinstance(self.learner, Ridge) else 32 * N**2
+        else:
+            # Combined matrices of a batch of machines and their factors, and the images of dual variables. The buffers
+            # of wide data hold whole matrices even if labels are missing.
+            batch = 8 * len(X) ** 2 * T if wide else int(squares.sum())
+            work = 2 * min(batch, max(BATCH_BYTES, 8 * int(sizes.max()) ** 2))
+            work += 2 * n_jobs * int(squares.max()) + 16 * K * outputs * N
+        if n_folds:
+            # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
+            used = stacks + max(stacks + work, min(n_jobs, n_folds) * (2 * stacks + work))
+        else:
+            used = stacks + max(work, row_bytes * int(6 * sizes.max() + sizes.sum()))
+        # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
+        held = N * (48 + 96 * outputs) + int(sizes.sum()) * row_bytes
+        held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
+        return Need(FIXED + held + max(used, fitting_bytes(kernels, X)), _FEWER_GRAMS)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
     ) -> Fitted:
         """Build the Gram matrices, or use the given ones, solve, and return the fitted attributes."""
+        grams: Any
+        fit, blocks, bank = self.fit, None, None
         if options.engine.splits and raw is None and scaled is None:
-            return self._fitted(None, *self._solve_in_blocks(options), options)
-        if scaled is None:
-            scaled = self.grams(raw)
-        grams, bank = scaled
-        problem = self.problem(grams)
+            grams = blocks = self._blocks(options.engine)
+        else:
+            grams, bank = self.grams(raw) if scaled is None else scaled
+        problem = self.problem(grams, blocks)
+        limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": self.units}
+        shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:
-            solution = self.solve(problem, workers.map, options.verbose, options.callback)
+            solution = solve(problem, fit.solver, each=workers.map, **limits, **shown)
+        if blocks is not None:
+            bank, solution = self._gather(blocks, problem, solution)
         return self._fitted(grams, bank, solution, options)
 
     def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
         """Evaluate the kernels, unless a search has done so, and scale them on the rows of this plan."""
         if raw is None:
-            raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, self.gram_plan()), True
+            raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, bool(self.couplings)), True
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
     def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
@@ -219,46 +265,38 @@ class FitPlan(NamedTuple):
             return MixedNormProblem(grams, machines, self.learner, self.penalty)
         return Problem(grams, machines, self.learner, self.penalty, self.mu)
 
-    def solve(
-        self, problem: AnyProblem, each: Each = serially, verbose: int = 0, callback: Callable | None = None
-    ) -> Solution:
-        """Return the solution in the user's units."""
-        options: dict[str, Any] = {"each": each, "verbose": verbose, "callback": callback, "units": self.units}
-        limits: dict[str, Any] = {"start": self.start, "tol": self.fit.tol, "max_iter": self.fit.max_iter}
-        return solve(problem, self.fit.solver, **limits, **options)
-
-    def _solve_in_blocks(self, options: RunOptions) -> tuple[KernelBank, Solution]:
-        """Solve the problem in blocks of tasks on the workers, and return the solutions of all tasks."""
-        data, engine, fit, kernels = self.data, options.engine, self.fit, self.kernels
+    def _blocks(self, engine: Any) -> MachineBlocks:
+        """Send the tasks to the workers of an engine, in blocks."""
+        data, fit, kernels = self.data, self.fit, self.kernels
         check_splittable(fit, data)
-        assert kernels is not None and isinstance(engine, Dask)
+        assert kernels is not None and isinstance(engine, Dask) and isinstance(self.machines, MachineList)
         charges = np.ones(len(kernels))
         if fit.parsimony:
             parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
             found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
             charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        assert isinstance(self.machines, MachineList)
-        blocks = MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
-        problem = self.problem(blocks, blocks)
-        solution = self.solve(problem, verbose=options.verbose, callback=options.callback)
+        return MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
+
+    def _gather(self, blocks: MachineBlocks, problem: AnyProblem, solution: Any) -> tuple[KernelBank, Solution]:
+        """Fetch the scaling of kernels and the solutions of all tasks from the workers."""
         B = self.units.weights(solution.B)
-        duals: Any = solution.duals
-        solved, bank = blocks.solutions(B, duals.tol)
+        solved, bank = blocks.solutions(B, solution.duals.tol)
         judged = self.units.restore(problem.judge(B, solved))
         values = {name: getattr(judged, name) for name in ("B", "duals", "Q", "R", "loss", "upper", "primal")}
         return bank, replace(solution, **values)
 
-    def _fitted(self, grams: Grams | None, bank: KernelBank, solution: Solution, options: RunOptions) -> Fitted:
+    def _fitted(self, grams: Any, bank: Any, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, with warnings."""
         fit, data, T, B = self.fit, self.data, self.data.n_tasks, solution.B
         linked = connected_tasks(self.couplings, T) if self.couplings else ()
         duals: Any = solution.duals
+        relation = self.penalty.relation(B)
         a, intercepts = split_by_task(duals, self.machines, data, self.couplings)
         spread = duals.a if isinstance(duals, PanelDuals) else None
         attributes, warnings = solution_attributes(fit, data, bank, solution, options, a, intercepts, linked)
         attributes |= {
             "kernel_weights_": B[:, :T].T.copy(),
-            "relation_": solution.relation.block(T) if self.couplings else solution.relation,
+            "relation_": relation.block(T) if self.couplings else relation,
             "effective_rank_": effective_rank(B),
             "functions_": task_functions(data, bank, B, a, intercepts, self.couplings, spread),
             "couplings_": self.couplings,
@@ -293,7 +331,7 @@ def solution_attributes(
         "dual_coef_": a,
         "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else list(intercepts),
         "objective_": solution.primal,
-        "duality_gap_": solution.gap,
+        "duality_gap_": max(solution.primal - solution.bound, 0.0),
         "history_": solution.history,
         "n_iter_": len(solution.history["iteration"]),
         "uncertainty_": Uncertainty(fit, data, options, classification=classification),

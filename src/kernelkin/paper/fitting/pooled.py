@@ -13,9 +13,8 @@ from ...data.forms import TaskData
 from ...engines.threads import Workers
 from ...kernels.families import is_precomputed, source_kernels
 from ...kernels.kernel import FittedKernel
-from ...memory import FIXED, TASK_OBJECTS, Need, memory_limit
+from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
-from ..grams.build import SOLVER_ARRAYS
 from ..grams.row_kernels import PivotFeatures, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Classification:
             machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
         if isinstance(self.class_weight, Mapping):
             unknown = [label for label in self.class_weight if label not in known]
-            # Weights of labels that no task has, while other labels have no weight, were likely misspelt.
+            # If other labels have no weight, labels that no task has were likely misspelt.
             if unknown and not known <= set(self.class_weight):
                 every = listing(sorted(known))
                 raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")
@@ -171,7 +172,7 @@ def _intercept_owners(parts: Sequence[Machine], factors: Sequence[np.ndarray]) -
 
 
 def split_by_task(
-    duals: Sequence[DualSolution], machines: Sequence[Machine], data: TaskData, couplings: Sequence[Coupling]
+    duals: Sequence[DualSolution], machines: Any, data: TaskData, couplings: Sequence[Coupling]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the dual variables (n_t, m) and the intercepts (m,) of each task, from those of the machines."""
     if isinstance(duals, PanelDuals):

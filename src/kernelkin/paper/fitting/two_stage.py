@@ -13,20 +13,21 @@ from ...decompositions import eigh
 from ...engines.threads import Workers
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.grams import Scaling, mirror
+from ...kernels.kernel import fitting_bytes
 from ...memory import FIXED, TASK_OBJECTS, Need
 from ..functions import task_functions
-from ..grams.build import KernelBank, fit_need, plan_grams
+from ..grams.build import KernelBank
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
 from ..grams.stack import GramStack, TaskGrams
 from ..learners.machines import SVM, SVR, Learner, Machine
 from ..penalties.norms import FixedWeights
 from ..penalties.relation import effective_rank
-from ..problems.machines import MachineList, Units
+from ..problems.machines import MachineList, standard_units
 from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, Stream, block_length
 from ..uncertainty import Uncertainty
-from .fit import Fit, Fitted, RunOptions
+from .fit import Fit, FitPlan, Fitted, RunOptions
 from .targets import Classification, Targets, task_classes
 
 # Number of landmarks of Nystroem features, relative size of negligible eigenvalues, and iterations of linear machines.
@@ -159,31 +160,27 @@ class TwoStagePlan(NamedTuple):
 
     def memory(self, n_jobs: int = 1) -> Need:
         """Bound the memory of pairs, of the rows kept for a stream, and of the machines."""
-        fit, data = self.fit, self.data
-        plan = plan_grams(data, self.values.kernels, fit.normalize)
-        K, T, rows = plan.n_kernels, len(plan.machines), sum(plan.machines)
-        length = block_length(data.X.shape[1] if self.values.kernels is not None else 1, K)
-        drawn = min(fit.n_rounds, length) * (4 * plan.row_bytes + 8 * (5 * K + 12))
-        held = 64 * rows + 160 * K * T
+        fit, data, kernels, K, T = self.fit, self.data, self.values.kernels, self.values.n_kernels, self.data.n_tasks
+        rows, row_bytes = [len(part) for part in data.rows], 0 if kernels is None else data.X[:1].nbytes
+        length = block_length(1 if kernels is None else data.X.shape[1], K)
+        drawn = min(fit.n_rounds, length) * (4 * row_bytes + 8 * (5 * K + 12))
+        held = 64 * sum(rows) + 160 * K * T
         if not fit.stream_fault:
-            kept = sum(min(n, fit.reservoir) for n in plan.machines)
-            held += 96 * rows + kept * (32 + 2 * plan.row_bytes)
-        machines = self._machines_memory(plan, n_jobs)
-        return Need(held + max(machines.peak, FIXED + max(drawn, plan.fitting_bytes)), machines.advice)
-
-    def _machines_memory(self, plan: Any, n_jobs: int) -> Need:
-        fit = self.fit
-        if self._shares_grams:
-            return fit_need(plan, fit.targets.learner().name, n_jobs)
-        each = []
-        for n in plan.machines:
-            # Its matrix or Nystroem features with copies, or with blocks of kernel values; and its rows.
-            square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
-            work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * plan.n_kernels * square))
-            each.append(work + 3 * plan.row_bytes * (plan.sizes[0] if plan.wide else n))
-        held = sum(plan.machines) * (48 + 96 * plan.outputs) + len(plan.machines) * (TASK_OBJECTS + 64 * plan.n_kernels)
-        held += plan.row_bytes * (plan.sizes[0] if plan.wide else sum(plan.machines))
-        return Need(FIXED + held + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
+            held += 96 * sum(rows) + sum(min(n, fit.reservoir) for n in rows) * (32 + 2 * row_bytes)
+        shared = self._shared_plan(np.ones((T, K)))
+        if shared is not None:
+            machines = shared.memory(n_jobs)
+        else:
+            each, wide, outputs = [], data.form == "wide", max(m.y.shape[1] for m in self.machines.values())
+            for n in rows:
+                # Its matrix or Nystroem features with copies, or with blocks of kernel values; and its rows.
+                square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
+                work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * K * square))
+                each.append(work + 3 * row_bytes * (len(data.X) if wide else n))
+            fitted = sum(rows) * (48 + 96 * outputs) + T * (TASK_OBJECTS + 64 * K)
+            fitted += row_bytes * (len(data.X) if wide else sum(rows))
+            machines = Need(FIXED + fitted + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
+        return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(kernels, data.X))), machines.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Learn the kernel weights, fit the machines, and store the state for `partial_fit`."""
@@ -213,11 +210,13 @@ class TwoStagePlan(NamedTuple):
         warnings = (*fitted.warnings, *spread_warnings(values.kernels, data))
         return Fitted(fitted.attributes | learned | uncertainty, warnings)
 
-    @property
-    def _shares_grams(self) -> bool:
-        """Whether all tasks share one set of precomputed Grams."""
-        exact = max(map(len, self.data.rows)) <= self.fit.max_exact
-        return self.values.kernels is None and self.data.form == "wide" and exact and not self.faults
+    def _shared_plan(self, weights: np.ndarray) -> FitPlan | None:
+        """Return the plan of all machines at weights (T, K) if they share precomputed Grams; None otherwise."""
+        fit, exact = self.fit, max(map(len, self.data.rows)) <= self.fit.max_exact
+        if self.values.kernels is not None or self.data.form != "wide" or not exact or self.faults:
+            return None
+        same = {name: getattr(fit, name) for name in ("targets", "C", "normalize", "tol")}
+        return Fit(penalty=lambda shape: FixedWeights(weights.T), kernels="precomputed", **same).plan(self.data)
 
     def fit_machines(self, weights: np.ndarray, seed: int, options: RunOptions) -> Fitted:
         """Fit the machines at kernel weights (T, K): one task at a time, unless they share precomputed Grams.
@@ -229,10 +228,9 @@ class TwoStagePlan(NamedTuple):
             "nystroem_tasks_": data.labels[[len(rows) > fit.max_exact for rows in data.rows]],
             "unfitted_tasks_": {data.labels[t].item(): fault for t, fault in self.faults.items()},
         }
-        if self._shares_grams:
-            same = {name: getattr(fit, name) for name in ("targets", "C", "normalize", "tol")}
-            exact = Fit(penalty=lambda shape: FixedWeights(weights.T), kernels="precomputed", **same)
-            fitted = exact.plan(data).run(options._replace(verbose=0, callback=None))
+        plan = self._shared_plan(weights)
+        if plan is not None:
+            fitted = plan.run(options._replace(verbose=0, callback=None))
             return fitted._replace(attributes=fitted.attributes | more)
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, fit.normalize) if data.form == "wide" else None
@@ -288,7 +286,7 @@ class TwoStagePlan(NamedTuple):
         problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
         dual = solution.duals[0]
-        return dual.a, dual.intercept.sum(axis=0), solution.primal, solution.gap
+        return dual.a, dual.intercept.sum(axis=0), solution.primal, max(solution.primal - solution.bound, 0.0)
 
 
 def fit_nystroem(
@@ -308,8 +306,7 @@ def fit_nystroem(
     to_features = vectors[:, kept] / np.sqrt(eigenvalues[kept])
     features = cross @ to_features
     # Targets are centred and scaled, because linear support vector machines also penalise the intercept.
-    units = Units.of(MachineList([machine]), learner, weights=False)
-    (scaled,), learner, _ = units.rescale(MachineList([machine]), learner)
+    (scaled,), learner, _, units = standard_units(MachineList([machine]), learner, weights=False)
     options = {"tol": tol, "max_iter": _MAX_ITER, "random_state": seed, "fit_intercept": bool(machine.n_groups)}
     if isinstance(learner, SVM):
         linear = LinearSVC(loss="hinge", **options)

@@ -1,8 +1,7 @@
 """Build scaled Gram stacks from validated data and fitted kernels, and check them.
 
-`plan_grams` returns the sizes before any matrix is computed, and `fit_need` bounds the memory of a fit. `raw_grams`
-evaluates the kernels once. `RawGrams.restrict` selects rows without evaluating kernels again, for cross-validation.
-`scale_grams` scales raw stacks.
+`raw_grams` evaluates the kernels once. `RawGrams.restrict` selects rows without evaluating kernels again, for
+cross-validation. `scale_grams` scales raw stacks.
 """
 
 from __future__ import annotations
@@ -23,144 +22,17 @@ from ...kernels.grams import (
     precomputed_names,
     project_stack,
 )
-from ...kernels.kernel import MAX_ROWS as MOST_DISTANCES
-from ...kernels.kernel import FittedKernel, GaussianKernel, evaluate
-from ...memory import FIXED, TASK_OBJECTS, Need
+from ...kernels.kernel import FittedKernel, evaluate
 from ..couplings import Coupling
-from .coupled import CoupledGrams, is_worthwhile
+from .coupled import CoupledGrams
 from .lowrank import LinkKernels, low_rank_kernels
-from .operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
-from .stack import GramStack, SharedGrams, TaskGrams, batch_bytes, take_block
+from .stack import GramStack, SharedGrams, TaskGrams, take_block
 
 # Noise variance in the units of the average kernel, whose mean diagonal is one.
 TAU = 0.1
 # Maximum number of rows of a stack from which charges are computed.
 MAX_ROWS = 2000
-# Number of arrays (K, J) in solvers: iterates, gradients and past steps of quasi-Newton methods.
-SOLVER_ARRAYS = 80
-_FEWER_GRAMS = (
-    "use the TwoStageMKMTRL estimators, which need no Gram matrices; or fewer kernels or rows; or float32 X, which "
-    "halves the size of Gram matrices; or, with coupled tasks, low-rank kernels (linear or polynomial on few columns, "
-    "or on columns with few distinct rows), or KinRegressor or KinClassifier, which share functions on many rows"
-)
 _CONSTANT = "constant on the training rows of every task, so it is zero after centring"
-
-
-class GramPlan(NamedTuple):
-    """Sizes of the Gram matrices that `raw_grams` will build.
-
-    Attributes
-    ----------
-    sizes, machines : rows of each stack (of each task, or all rows of wide data), and of each task.
-    outputs : the largest number of outputs of a task's machine.
-    n_kernels, itemsize, row_bytes : kernels in a stack; bytes of a value, and of a row of X (0: Grams are given).
-    fitting_bytes : columns that are copied while kernels are fitted, and distances of rows.
-    couplings_width : columns of the couplings' factors; 0 where tasks share no parts.
-    low_rank : exact factors of the shared part; None where there are none.
-    wide, dense : whether all tasks have the same rows; whether a stack over the rows of all tasks is needed.
-    """
-
-    sizes: tuple[int, ...]
-    machines: tuple[int, ...]
-    outputs: int
-    n_kernels: int
-    itemsize: int
-    row_bytes: int = 0
-    fitting_bytes: int = 0
-    couplings_width: int = 0
-    low_rank: LinkKernels | None = None
-    wide: bool = False
-    dense: bool = False
-
-    @property
-    def shared_rank(self) -> int:
-        """Columns of a factor of the part that coupled tasks share."""
-        points = self.sizes[0] if self.wide else sum(self.machines)
-        return self.couplings_width * (self.low_rank.rank if self.low_rank else points)
-
-    @property
-    def factored(self) -> bool:
-        """Whether machines get the shared part as a low-rank factor."""
-        return is_worthwhile(self.shared_rank, sum(self.machines))
-
-
-def plan_grams(
-    data: TaskData,
-    kernels: Sequence[FittedKernel] | None,
-    normalize: str | None,
-    couplings_width: int = 0,
-) -> GramPlan:
-    """Return the plan of `raw_grams` for the same arguments; `kernels` is None for precomputed Grams."""
-    wide = data.form == "wide"
-    machines = tuple(len(rows) for rows in data.rows)
-    linked = couplings_width > 0 and not wide
-    low_rank = low_rank_kernels(data, kernels, normalize) if linked else None
-    n_rows, n_columns = len(data.X), sum(map(len, {kernel.columns for kernel in kernels or ()}))
-    n_apart = 0
-    if any(isinstance(kernel.function, GaussianKernel) for kernel in kernels or ()):
-        # The rows whose distances `median_distance` computes.
-        n_apart = n_rows if n_rows <= MOST_DISTANCES else -(-n_rows // (n_rows // MOST_DISTANCES + 1))
-    classes = [1 if y.dtype.kind == "f" else len(set(y.tolist())) for y in data.y]
-    return GramPlan(
-        sizes=(len(data.X),) if wide else machines,
-        machines=machines,
-        outputs=max(n if n > 2 else 1 for n in classes),
-        n_kernels=data.X.shape[2] if kernels is None else len(kernels),
-        itemsize=data.X.dtype.itemsize,
-        row_bytes=0 if kernels is None else data.X[:1].nbytes,
-        fitting_bytes=data.X.dtype.itemsize * n_rows * n_columns + 40 * n_apart**2,
-        couplings_width=couplings_width,
-        low_rank=low_rank,
-        wide=wide,
-        dense=linked and low_rank is None,
-    )
-
-
-def fit_need(plan: GramPlan, solved_by: str, n_jobs: int, n_folds: int = 0) -> Need:
-    """Bound the memory of a fit on Gram matrices, or of a cross-validation with `n_folds` folds that share them.
-
-    `solved_by` is the name of the learner, or "panel". The bound is simple and conservative: it counts every array that
-    grows with the data, and adds a margin for the rest. Arrays of size T x T are not counted because none is made,
-    unless the user passes or requests one.
-    """
-    K, T = plan.n_kernels, len(plan.machines)
-    stacks = K * plan.itemsize * sum(n * n for n in plan.sizes)
-    if plan.dense:
-        stacks += K * plan.itemsize * sum(plan.sizes) ** 2
-    elif plan.low_rank is not None:
-        stacks += 8 * sum(plan.machines) * plan.low_rank.rank
-    working = _working_bytes(plan, solved_by, n_jobs)
-    if n_folds:
-        # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
-        fit = stacks + max(stacks + working, min(n_jobs, n_folds) * (2 * stacks + working))
-    else:
-        fit = stacks + max(working, plan.row_bytes * (6 * max(plan.sizes) + sum(plan.sizes)))
-    # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
-    held = sum(plan.machines) * (48 + 96 * plan.outputs) + sum(plan.sizes) * plan.row_bytes
-    held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
-    return Need(FIXED + held + max(fit, plan.fitting_bytes), _FEWER_GRAMS)
-
-
-def _working_bytes(plan: GramPlan, solved_by: str, n_jobs: int) -> int:
-    """Bound the memory of combined matrices, their factors, and running machines."""
-    n, K, total = plan.sizes[0], plan.n_kernels, sum(plan.machines)
-    squares = [8 * rows * rows for rows in plan.machines]
-    if solved_by == "panel":
-        outputs = len(plan.machines) * plan.outputs
-        columns = outputs if plan.couplings_width else n_jobs * PANEL_COLUMNS
-        # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
-        work = (48 + 4 * K) * n * n + 96 * n * outputs + columns * column_bytes(n, K)
-        if plan.couplings_width:
-            work += 16 * min(n * outputs**2, LARGEST_INVERSES) + 32 * n * plan.couplings_width * plan.outputs
-        return work
-    if plan.couplings_width:
-        factor = 24 * total * plan.shared_rank + 32 * plan.shared_rank**2 if plan.factored else 0
-        dense = 0 if plan.factored and solved_by == "ridge" else 32 * total**2
-        return 3 * sum(squares) + 192 * total + factor + dense
-    # The buffers of wide data hold whole matrices even if labels are missing.
-    buffers = [8 * n * n] * len(squares) if plan.wide else squares
-    images = K * plan.outputs * batch_bytes([8 * rows for rows in plan.machines])
-    return 2 * batch_bytes(buffers) + 2 * n_jobs * max(squares) + 2 * images
 
 
 class RawGrams(NamedTuple):
@@ -217,12 +89,9 @@ class KernelBank:
 
 
 def raw_grams(
-    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, plan: GramPlan | None = None
+    data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None, coupled: bool = False
 ) -> RawGrams:
-    """Evaluate and check the kernels among the rows of each task, and of all tasks if these are linked.
-
-    `plan` is the result of `plan_grams` for the same arguments; it is only needed if tasks are linked.
-    """
+    """Evaluate and check the kernels among the rows of each task, and of all tasks if these are coupled."""
     if kernels is None:
         names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
     else:
@@ -231,11 +100,11 @@ def raw_grams(
     stacks, flags, present = zip(*(_raw_stack(data, kernels, rows) for rows in row_sets), strict=True)
     clipped = any(flags)
     linked: Any = None
-    if plan is not None and plan.dense:
-        linked, also, _ = _raw_stack(data, kernels, np.concatenate(data.rows))
-        clipped = clipped or also
-    elif plan is not None:
-        linked = plan.low_rank
+    if coupled and data.form != "wide":
+        linked = low_rank_kernels(data, kernels, normalize)
+        if linked is None:
+            linked, also, _ = _raw_stack(data, kernels, np.concatenate(data.rows))
+            clipped = clipped or also
     return RawGrams(kernels, names, stacks, linked, clipped, np.any(present, axis=0))
 
 

@@ -6,7 +6,7 @@ a low-rank factor, a ridge machine needs only one small factorisation per task a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...engines.threads import Each, serially
 from ..couplings import Coupling, connected_tasks
 from .lowrank import LinkKernels
 from .operator import arrays_on
-from .stack import SharedGrams, TaskGrams
+from .stack import SharedGrams, TaskGrams, runs
 
 # A factor is used while its columns are fewer than this share of a machine's rows.
 _WORTHWHILE = 0.5
@@ -36,23 +36,20 @@ class CoupledGrams:
         self.n_tasks, self.n_kernels = own.n_components, own.n_kernels
         self.n_components = self.n_tasks + len(couplings)
         self.tasks = connected_tasks(couplings, self.n_tasks)
-        self.n_machines = len(self.tasks)
+        self.n_machines, self.gram_bytes = len(self.tasks), [0] * len(self.tasks)
         self._task_of_row = np.repeat(np.arange(self.n_tasks), sizes)
         ends = np.cumsum(sizes).tolist()
         self.rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
-    def batches(self) -> Iterator[range]:
-        yield range(self.n_machines)
-
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray | BlockLowRank]:
         own_B, n_rows = B[:, : self.n_tasks], len(self._task_of_row)
-        own = [gram for batch in self.own.batches() for gram in self.own.combine(own_B, batch, each)]
+        own = [gram for batch in runs(self.own.gram_bytes) for gram in self.own.combine(own_B, batch, each)]
         columns, every = B[:, self.n_tasks :].T, np.arange(n_rows)
         members = [np.concatenate([every[self.rows[t]] for t in self.tasks[m]]) for m in machines]
         if is_worthwhile(self.link.rank * sum(factor.shape[1] for factor in self.factors), n_rows):
             roots = [self.link.root(b, each) for b in columns]
             U = np.hstack([self._spread(factor, root) for factor, root in zip(self.factors, roots, strict=True)])
-            # Columns of U that tasks of other machines have alone are left out.
+            # Leave out columns of U that are zero for the tasks of a machine.
             parts = [part[:, part.any(axis=0)] for part in (U[rows] for rows in members)]
             owners = [[own[t] for t in self.tasks[m]] for m in machines]
             return [BlockLowRank(blocks, part) for blocks, part in zip(owners, parts, strict=True)]
@@ -71,7 +68,7 @@ class CoupledGrams:
         by_task = self.split(a, machines)
         whole = np.vstack(by_task)
         own_Q = np.zeros((self.n_kernels, self.n_tasks))
-        for batch in self.own.batches():
+        for batch in runs(self.own.gram_bytes):
             own_Q += self.own.quadratic_forms([by_task[t] for t in batch], batch, each)
         linked = [self.link.quadratic_forms(self._spread(factor, whole), each).sum(axis=1) for factor in self.factors]
         return np.column_stack([own_Q, *linked])
@@ -83,7 +80,7 @@ class CoupledGrams:
         """
         by_task = self.split(a, range(self.n_machines))
         whole, images = np.vstack(by_task), []
-        for batch in self.own.batches():
+        for batch in runs(self.own.gram_bytes):
             blocks = self.own.combine(B[:, : self.n_tasks], batch)
             images += [np.asarray(block) @ by_task[task] for task, block in zip(batch, blocks, strict=True)]
         parts = [np.vstack(images)]

@@ -3,7 +3,7 @@
 If the columns of a kernel have few distinct rows (a binary attribute, a grade, a type of school), its Gram matrix is
 `Z S Z'`, with the indicators Z of the u distinct rows and the Gram matrix S on these. All kernels on the same columns
 share Z, so several bandwidths have the rank of one. The factor of a linear kernel on d columns is these columns, that
-of a polynomial kernel their products. Otherwise Z says which of the points of a stack each row is.
+of a polynomial kernel their products. Otherwise Z maps each row to its point in a stack.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ def _n_monomials(kernel: FittedKernel) -> float:
 def _exact_family(
     kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int
 ) -> KernelFamily | None:
-    """The factor of kernels on the same columns over rows X (N, d); None where it has more than `limit` columns."""
+    """Return the factor of kernels on the same columns over rows X (N, d); None if it has more than `limit` columns."""
     kernel, at = kernels[positions[0]], (np.array(positions), np.ones(len(positions)))
-    columns = np.asarray(kernel.select(X), dtype=np.float64)
+    columns = X[:, kernel.columns].astype(np.float64)
     if _n_monomials(kernel) <= limit:
         own = _monomials(columns, kernel.function) if isinstance(kernel.function, PolynomialKernel) else columns
         return KernelFamily(own, None, *at)
@@ -177,7 +177,10 @@ def _root(S: np.ndarray) -> np.ndarray:
 
 
 def _monomials(columns: np.ndarray, polynomial: PolynomialKernel) -> np.ndarray:
-    """Products of `degree` of the columns and the root of coef0, each times the root of how often the power has it."""
+    """Return the features of a polynomial kernel: products of columns, times roots of multinomial coefficients.
+
+    The root of coef0 counts as a further column.
+    """
     parts = np.column_stack([columns, np.full(len(columns), sqrt(polynomial.coef0))])
     chosen = np.array(list(combinations_with_replacement(range(parts.shape[1]), polynomial.degree)))
     repeats = [prod(factorial(int(n)) for n in np.unique(row, return_counts=True)[1]) for row in chosen]

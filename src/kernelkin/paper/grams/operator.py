@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 
 # Number of columns per block in NumPy: enough for fast products, few enough to stay in cache.
 PANEL_COLUMNS = 128
-# Entries of matrices over tasks, one for each row, that a preconditioner may have.
+# Maximum number of entries of a preconditioner that has a matrix over tasks for each row.
 LARGEST_INVERSES = 1 << 26
-# Products of a subspace with a matrix, after which it has the leading eigenvectors well enough for a preconditioner.
+# Steps of subspace iteration for leading eigenvectors; a preconditioner does not need more.
 SUBSPACE_STEPS = 3
 # With at least MANY_ROWS rows, the basis has only LEADING eigenvectors: all would take longer than the solution.
 MANY_ROWS, LEADING = 4000, 150
@@ -33,10 +33,10 @@ def column_bytes(n_rows: int, n_kernels: int) -> int:
 
 
 class Arrays:
-    """Arrays of NumPy in main memory (`device` None), or tensors on a device of torch, which must be there.
+    """Arrays of NumPy in main memory (`device` None), or tensors on a torch device.
 
-    Functions that have one name and meaning in both libraries are those of the module `xp`. `out_of_memory` is what is
-    raised where memory does not suffice and less at one time may help.
+    `xp` is the module of functions that have the same name in both libraries. `out_of_memory` are the errors after
+    which smaller blocks may help.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -191,7 +191,7 @@ class SharedOperator:
         return self.arrays.xp.stack([self.matrix(k, single) @ V for k in range(self.n_kernels)])
 
     def entries(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        """Positions (q,) and (n,) -> (K, q, n): the values there, in order of memory, as fast products need them."""
+        """Positions (q,) and (n,) -> (K, q, n): the values there, contiguous."""
         rows, columns = self.arrays.array(rows), self.arrays.array(columns)
         return self.arrays.xp.stack([values[rows][:, columns] for values in self.values])
 
@@ -225,7 +225,7 @@ class SharedOperator:
         return vectors, arrays.xp.hstack([spectra, ((traces - spectra.sum(1)) / (n - LEADING)).reshape(-1, 1)])
 
     def split(self, V: Any) -> tuple[Any, Any]:
-        """V (n, o) -> its coordinates (r, o) in the basis, and the rest of it (n, o); None where that is nothing."""
+        """V (n, o) -> its coordinates (r, o) in the basis, and the rest (n, o); None if the basis is complete."""
         vectors = self.basis[0]
         turned = vectors.T @ V
         return turned, None if vectors.shape[0] == vectors.shape[1] else V - vectors @ turned

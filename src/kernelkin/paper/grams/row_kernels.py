@@ -29,12 +29,12 @@ from .build import KernelBank, RawGrams, positions_in_order
 from .lowrank import LinkKernels
 from .stack import take_block
 
-# Kernel values held at one time, in bytes.
+# Bytes of kernel values in memory at the same time.
 BLOCK_BYTES = 1 << 25
 
 
 class RowKernels:
-    """The kernels on the rows of X (n, d), or precomputed ones, `kernels` None and X (n, n, K). Rows go by position."""
+    """The kernels on the rows of X (n, d), or precomputed ones (`kernels` None, X (n, n, K))."""
 
     def __init__(self, X: np.ndarray, kernels: Sequence[FittedKernel] | None, names: Sequence[str]) -> None:
         self.X, self.kernels, self.names = X, None if kernels is None else tuple(kernels), tuple(names)
@@ -93,11 +93,6 @@ class RowKernels:
             values = np.tensordot(b[active].astype(cross.dtype), cross, axes=1)
             out[part] = values[:, columns] if whole else values
         return out
-
-    @property
-    def known_psd(self) -> bool:
-        """Whether theory says that all kernels are positive semi-definite."""
-        return self.kernels is not None and all(kernel.function.known_psd for kernel in self.kernels)
 
     def check(self, rows: np.ndarray) -> None:
         """Raise if a kernel is not positive semi-definite on these rows."""
@@ -189,8 +184,8 @@ class PooledKernel:
     def gram(self) -> np.ndarray:
         """(n, n) float64."""
         gram = self._columns(self._every)
-        known = self._values.kernels is None or self._values.known_psd
-        return gram if known else project("average of all kernels", gram)
+        is_known = all(kernel.function.known_psd for kernel in self._values.kernels or ())
+        return gram if is_known else project("average of all kernels", gram)
 
     def _columns(self, at: np.ndarray) -> np.ndarray:
         """k(x, x_i) of all rows and those at some positions, (n, m)."""

@@ -1,16 +1,16 @@
 """Gram matrices of K kernels on one set of rows, and those of all machines of a problem.
 
-Sums are added up in float64 whatever a stack is stored in: what `combine`, `quadratic_forms` and `images` return for a
-float32 stack is exact for the numbers that are in it, so that a primal value and a bound computed from them agree.
+All sums are computed in float64, also for stacks in float32, so that primal values and bounds agree.
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
 every task, with a stack of its own (long data) or one that all tasks share (wide data).
 
 Gram matrices of a problem (`TaskGrams`, `SharedGrams`, `CoupledGrams`) have `n_kernels`, `n_components`, `n_machines`
 and
 
-- `batches()`: machines in runs whose combined Grams fit into memory together;
+- `gram_bytes`: the size of each machine's combined Gram, which limits how many are combined together (see `runs`); 0
+  if machines must be solved together;
 - `combine(B, machines, each)`: B (K, J) -> the combined Gram (n_m, n_m) of each machine, an array or a structure that
-  can become one. They hold until the same thread combines again, which may write over them;
+  can become one. The next call in the same thread may overwrite them;
 - `quadratic_forms(a, machines, each)`: a (n_m, outputs) of each machine -> Q (K, J), zero for components these machines
   do not use;
 - `images(a, machines, each)`, where each machine has one component: Q, and the G_k a (K, n_m, outputs) of each machine.
@@ -31,10 +31,10 @@ from .operator import Arrays, SharedOperator
 # Work on a stack is cut into pieces of a fixed size, not of a size that depends on the number of threads, so that every
 # sum is added up in the same order whatever `n_jobs` is. A piece of a product stays in cache, and a block of rows does.
 _PIECE, _BLOCK = 1 << 13, 64
-# Products of pairs of rows are written out where they fit into cache: one product over the stack is then all it takes.
+# Up to this many, products of pairs of rows are stored: one matrix product over the stack is then enough.
 _SMALL = 1 << 16
-# Combined Grams held at one time, in bytes. Enough to keep the products large, little beside the stacks themselves.
-_BATCH_BYTES = 1 << 29
+# Bytes of the combined Gram matrices of a batch: enough for fast products, little compared with the stacks.
+BATCH_BYTES = 1 << 29
 
 Images = tuple[np.ndarray, Sequence[np.ndarray]]
 
@@ -62,7 +62,7 @@ class GramStack:
         """a (n, m) -> (K, m): half of a_j' G_k a_j."""
         used = np.flatnonzero(a.any(axis=1))
         if len(used) < len(a) // 2:
-            # The rows and columns that a machine's support vectors need, which are few where it is solved alone.
+            # Only the rows and columns of support vectors are needed.
             return GramStack(take_block(self.values, used, used)).quadratic_forms(a[used], each)
         if len(a) * a.size <= _SMALL:
             products = (a[:, np.newaxis] * a).reshape(-1, a.shape[1])
@@ -83,10 +83,9 @@ class GramStack:
 
 
 def take_block(stack: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The rows and columns at these positions of a stack (K, n, n), each kernel's values side by side.
+    """Return the rows and columns at these positions of a stack (K, n, n), contiguous for each kernel.
 
-    A few rows at a time, which stay in cache: about twice as fast as indexing by rows and columns at once, which
-    for all kernels at once would also leave the values of one row and column side by side, and every product slow.
+    It copies a few rows at a time, which stay in cache: about twice as fast as `np.ix_`.
     """
     block = np.empty((len(stack), len(rows), len(columns)), dtype=stack.dtype)
     for gram, part in zip(stack, block, strict=True):
@@ -114,9 +113,7 @@ class TaskGrams:
         self.stacks = list(stacks)
         self.n_kernels = stacks[0].n_kernels
         self.n_components = self.n_machines = len(stacks)
-
-    def batches(self) -> Iterator[range]:
-        return runs([8 * stack.n_rows**2 for stack in self.stacks])
+        self.gram_bytes = [8 * stack.n_rows**2 for stack in stacks]
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         return each(lambda m: self.stacks[m].combine(B[:, m : m + 1])[0], machines)
@@ -142,6 +139,7 @@ class SharedGrams:
         self.n_rows, self.n_kernels = stack.n_rows, stack.n_kernels
         self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
         self.n_components = self.n_machines = len(rows)
+        self.gram_bytes = [8 * self.n_rows**2] * self.n_machines
         self._buffers = local()
 
     @cached_property
@@ -149,15 +147,12 @@ class SharedGrams:
         """The same matrices, to be applied without being combined, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
-    def batches(self) -> Iterator[range]:
-        return runs([8 * self.n_rows**2] * self.n_machines)
-
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         weights = B[:, machines.start : machines.stop]
         if len(machines) > 1 and (weights == weights[:, :1]).all():
             weights = weights[:, :1]
         count, shape = weights.shape[1], (weights.shape[1], self.n_rows, self.n_rows)
-        # Memory of a thread, the same each time: fresh memory costs as much as half of combining.
+        # Each thread reuses its buffer: allocating one would take half as long as combining.
         if len(getattr(self._buffers, "grams", ())) < count:
             self._buffers.grams = np.empty(shape)
         grams = self.stack.combine(weights, each, self._buffers.grams[:count])
@@ -193,7 +188,7 @@ class SharedGrams:
 
 def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:
     """Consecutive indices whose sizes stay below a limit in bytes (or one index that exceeds it alone)."""
-    limit = _BATCH_BYTES if limit is None else limit
+    limit = BATCH_BYTES if limit is None else limit
     start, total = 0, 0
     for index, size in enumerate(sizes):
         if index > start and total + size > limit:
@@ -201,8 +196,3 @@ def runs(sizes: Sequence[int], limit: int | None = None) -> Iterator[range]:
             start, total = index, 0
         total += size
     yield range(start, len(sizes))
-
-
-def batch_bytes(sizes: Sequence[int]) -> int:
-    """Bytes of the largest batch of matrices of these sizes."""
-    return max(sum(sizes[run.start : run.stop]) for run in runs(sizes))

@@ -76,8 +76,8 @@ class DualSolution:
 class Learner:
     """A loss: it solves one kernel machine given the machine's Gram matrix.
 
-    Its key in `LEARNERS` is `name`. It is `homogeneous` where the terms of the dual without the Gram matrix are
-    proportional to `a`: then a Gram ``t G`` with dual variables ``a / t`` is the same function.
+    Its key in `LEARNERS` is `name`. It is `homogeneous` if the terms of the dual without the Gram matrix are
+    proportional to `a`: then the Gram ``t G`` with dual variables ``a / t`` gives the same function.
     """
 
     name: ClassVar[str]
@@ -111,7 +111,7 @@ class BoxLearner(Learner):
         max  y'a - epsilon |a|_1 - 1/2 a'Ga    subject to  lo <= a <= hi,  the sum of a over each group = 0
 
     with ``lo <= 0 <= hi``. The hinge loss has epsilon = 0 and a box on one side of zero (`one_sided`); the
-    epsilon-insensitive loss a box on both. `smo_core` says how it is solved.
+    epsilon-insensitive loss a box on both. See `smo_core` for the algorithm.
     """
 
     homogeneous: ClassVar[bool] = True
@@ -124,7 +124,7 @@ class BoxLearner(Learner):
         (n, m), g = machine.y.shape, machine.n_groups
         order: Any = slice(None)
         starts = np.array([0, n][: g + 1], dtype=np.uint64)
-        gram = np.asarray(gram)  # a Gram with structure is written out
+        gram = np.asarray(gram)  # structured Grams become dense
         if g > 1:
             starts = np.concatenate([[0], np.cumsum(np.bincount(machine.groups, minlength=g))]).astype(np.uint64)
             if (machine.groups[1:] < machine.groups[:-1]).any():
@@ -168,7 +168,7 @@ def _box_hessian(gram: np.ndarray, machine: Machine, free: list[np.ndarray], ima
     for k, rows in enumerate(free):
         part, V = gram[rows[:, np.newaxis], rows], images[:, rows, k]
         scale = part.trace() / max(len(rows), 1)
-        if scale > 0.0:  # without kernel weights there are no margins
+        if scale > 0.0:  # zero if all kernel weights are
             # A (G + jitter I) + c Z' = V with A Z = 0, for the indicators Z of the intercepts that these rows have.
             found = np.unique(machine.groups[rows]) if machine.n_groups > 1 else np.arange(machine.n_groups)
             Z = machine.groups[rows, np.newaxis] == found if machine.n_groups > 1 else np.ones((len(rows), len(found)))
@@ -300,39 +300,35 @@ class Bordered:
     """
 
     def __init__(self, gram: Any, cost: np.ndarray, groups: Groups) -> None:
-        self.root, self.groups = np.sqrt(cost)[:, None], groups
+        self.root, self.groups, self._structured = np.sqrt(cost)[:, None], groups, None
         if hasattr(gram, "solver"):
             try:
-                self._system: _Structured | _Dense = _Structured(gram, self.root, groups)
+                self._structured = _Structured(gram, self.root, groups)
                 return
             except LinAlgError:  # not accurate enough for such large entries
                 pass
-        self._system = _Dense(np.asarray(gram), self.root, groups)
+        dense = np.asarray(gram)
+        self._basis = _basis(groups.labels, self.root, np.flatnonzero(groups.sizes))
+        self._factor = factorise(lambda: _projected(dense, self.root, self._basis))
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         """a (n, m) for right-hand sides r (n, m)."""
-        a = self.root * self._system.solve(self.root * r)
+        x = self._factor.solve(self._target(r)) if self._structured is None else self._structured.solve(self.root * r)
+        a = self.root * x
         # Remove rounding errors of the sums; twice, for the last bit.
         return self.groups.balance(self.groups.balance(a))
 
     def energy(self, R: np.ndarray) -> np.ndarray:
         """R' A (K, K), for the solutions A of the right-hand sides R (n, K)."""
-        return self._system.energy(self.root * R)
-
-
-class _Dense:
-    """The system projected to the complement of root Z, from the entries of the Gram."""
-
-    def __init__(self, gram: np.ndarray, root: np.ndarray, groups: Groups) -> None:
-        self.basis = _basis(groups.labels, root, np.flatnonzero(groups.sizes))
-        self.factor = factorise(lambda: _projected(gram, root, self.basis))
-
-    def solve(self, target: np.ndarray) -> np.ndarray:
-        return self.factor.solve(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
-
-    def energy(self, target: np.ndarray) -> np.ndarray:
-        half = self.factor.half(target - self.basis @ (self.basis.T @ target) if self.basis.size else target)
+        if self._structured is not None:
+            return R.T @ self.solve(R)
+        half = self._factor.half(self._target(R))
         return half.T @ half
+
+    def _target(self, r: np.ndarray) -> np.ndarray:
+        """The right-hand sides r (n, m) of the projected system."""
+        target = self.root * r
+        return target - self._basis @ (self._basis.T @ target) if self._basis.size else target
 
 
 class _Structured:
@@ -359,9 +355,6 @@ class _Structured:
             return x
         return x - self._border @ solve_symmetric(self._across.T @ self._border, (self._across.T @ x).T).T
 
-    def energy(self, target: np.ndarray) -> np.ndarray:
-        return target.T @ self.solve(target)
-
 
 def _basis(labels: np.ndarray, root: np.ndarray, used: np.ndarray) -> np.ndarray:
     """The columns of root Z (n, g) of the groups in use, scaled to norm one."""
@@ -377,7 +370,7 @@ def _projected(gram: np.ndarray, root: np.ndarray, basis: np.ndarray) -> np.ndar
         return scaled
     image = scaled @ basis
     image -= 0.5 * basis @ (basis.T @ image)
-    # In place and in one triangle alone: passes over the matrix take nearly as long as its factorisation.
+    # In place and only in one triangle: a pass over the matrix takes nearly as long as its factorisation.
     return dsyr2k(-1.0, basis, image, beta=1.0, c=scaled.T, lower=1, overwrite_c=1).T
 
 

@@ -68,9 +68,10 @@ class TaskMixPlan(NamedTuple):
     even: FitPlan
 
     def memory(self, n_jobs: int = 1) -> Need:
-        need = self.even.memory(n_jobs)
+        need, X = self.even.memory(n_jobs), self.even.data.X
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
-        extra = 8 * len(self.even.data.X) ** 2 * (self.even.gram_plan().n_kernels + 6)
+        n_kernels = X.shape[2] if self.even.kernels is None else len(self.even.kernels)
+        extra = 8 * len(X) ** 2 * (n_kernels + 6)
         return Need(need.peak + extra, need.advice)
 
     def run(self, options: RunOptions) -> Fitted:

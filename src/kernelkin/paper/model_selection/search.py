@@ -17,13 +17,13 @@ from ...estimators import Fitted, RunOptions
 from ...kernels.kernel import FittedKernel
 from ...memory import Need, check_memory
 from ...progress import Progress
-from ..couplings import read_couplings, width
-from ..fitting.fit import Fit, FitPlan
+from ..couplings import read_couplings
+from ..fitting.fit import Fit
 from ..fitting.targets import split_by_task
-from ..grams.build import GramPlan, RawGrams, raw_grams
+from ..grams.build import RawGrams, raw_grams
 from ..grams.row_kernels import HeldOut
 from ..problems.problem import Problem
-from ..solvers.driver import UNFINISHED, Path
+from ..solvers.driver import UNFINISHED, Path, solve
 from ..uncertainty import fold_values
 from .grid import Line, Params, identity
 from .scoring import PooledScorer, Scorer
@@ -54,8 +54,8 @@ class CandidateSearch:
         # The largest width of couplings among the lines that share Gram matrices.
         self.widths: dict[tuple, int] = {}
         for line in lines if self.shares_grams else ():
-            key = identity(line.params, _GRAM_PARAMETERS)
-            self.widths[key] = max(self.widths.get(key, 0), width(read_couplings(line.specification.couplings, data)))
+            key, couplings = identity(line.params, _GRAM_PARAMETERS), read_couplings(line.specification.couplings, data)
+            self.widths[key] = max(self.widths.get(key, 0), sum(each.factor.shape[1] for each in couplings))
         self.key: tuple | None = None
         self.raw: RawGrams | None = None
         self.kernels: Sequence[FittedKernel] | None = None
@@ -63,8 +63,7 @@ class CandidateSearch:
     def need(self, specification: Any, params: Params) -> Need:
         """Bound the memory of the search over the lines with these kernels."""
         if self.shares_grams:
-            plan, sizes = self._plan(specification, params)
-            return plan.memory(self.n_jobs, sizes, len(self.folds))
+            return specification.plan(self.data).memory(self.n_jobs, len(self.folds), self._width(params))
         fold = specification.plan(self.data.take(self.folds[0].kept)).memory()
         together = Need(self.n_jobs * (fold.peak + self.data.X.nbytes), fold.advice)
         return max(specification.plan(self.data).memory(self.n_jobs), together)
@@ -74,14 +73,14 @@ class CandidateSearch:
         key = identity(params, _GRAM_PARAMETERS)
         if self.raw is None or key != self.key:
             self.raw, self.key = None, key
-            plan, sizes = self._plan(specification, params)
-            check_memory(plan.memory(self.n_jobs, sizes, len(self.folds)))
-            self.raw, self.kernels = raw_grams(self.data, plan.kernels, specification.normalize, sizes), plan.kernels
+            plan, widest = specification.plan(self.data), self._width(params)
+            check_memory(plan.memory(self.n_jobs, len(self.folds), widest))
+            self.raw = raw_grams(self.data, plan.kernels, specification.normalize, widest > 0)
+            self.kernels = plan.kernels
         return self.raw
 
-    def _plan(self, specification: Fit, params: Params) -> tuple[FitPlan, GramPlan]:
-        plan = specification.plan(self.data)
-        return plan, plan.gram_plan(self.widths[identity(params, _GRAM_PARAMETERS)])
+    def _width(self, params: Params) -> int:
+        return self.widths[identity(params, _GRAM_PARAMETERS)]
 
     def run(
         self, lines: Sequence[Line], engine: Engine, verbose: int, callback: Callable[[int, int], object] | None
@@ -162,7 +161,7 @@ class FoldGrams:
         if raw is None:
             plan = line.specification.plan(data)
             self.kernels = plan.kernels
-            raw = raw_grams(data, plan.kernels, plan.fit.normalize, plan.gram_plan())
+            raw = raw_grams(data, plan.kernels, plan.fit.normalize, bool(plan.couplings))
         plan = line.specification.plan(self.train, self.kernels)
         raw = raw if plan.couplings else raw._replace(linked=None)
         self.grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)
@@ -179,8 +178,9 @@ class FoldGrams:
         for specification, _ in line.steps:
             began = time.perf_counter()
             if path is None:
-                plan = specification.plan(self.train, self.kernels)
-                solution = plan.solve(plan.problem(self.grams))
+                plan, fit = specification.plan(self.train, self.kernels), specification
+                limits: Any = {"start": plan.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": plan.units}
+                solution = solve(plan.problem(self.grams), fit.solver, **limits)
             else:
                 # Only mu / C^3 matters, so C stays fixed along the path.
                 distance = specification.path_position - line.specification.path_position

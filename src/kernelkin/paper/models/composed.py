@@ -16,7 +16,7 @@ from ..fitting.targets import Classification, Regression, Targets
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import kernel_fit, lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty
+from .machines import lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty, specify
 
 LOSSES: dict[str, Targets] = {
     "hinge": Classification("hinge"),
@@ -85,7 +85,7 @@ class MultiTaskKernelEstimator(PaperEstimator):
 
     def specification(self) -> Fit:
         has_path = isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS
-        return kernel_fit(self, _read_penalty(self.penalty), targets=_read_loss(self.loss), has_path=has_path)
+        return specify(self, Fit, penalty=_read_penalty(self.penalty), targets=_read_loss(self.loss), has_path=has_path)
 
     # Methods that exist only for classifiers or only for regressors, depending on the loss.
     decision_function = available_if(_is_classification)(PaperClassifier.decision_function)

@@ -1,14 +1,13 @@
 """Models with kernel weights that are fixed (STL, AVG), learned per task (IMKL) or jointly (MK-MTRL and others).
 
-They differ in the penalty on the weights. `kernel_fit` makes the specification from the parameters of an estimator.
+They differ in the penalty on the weights. `specify` makes the specification from the parameters of an estimator.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -17,13 +16,15 @@ from ...data.arrays import listing
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
-from ..fitting.targets import Classification, Regression, Targets
+from ..fitting.pooled import PooledFit
+from ..fitting.targets import Classification, Regression
+from ..fitting.two_stage import TwoStageFit
 from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
 from ..penalties.relation import RelationPenalty
 from ..solvers.descents import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
-_FIELDS = frozenset(field.name for field in fields(Fit))
+Specification = TypeVar("Specification", Fit, PooledFit, TwoStageFit)
 _KERNEL = Parameter(
     "str, int or None",
     'The kernel to use among `kernels`: its name (or "rbf", "linear", "poly") or position. None: the Gaussian with '
@@ -42,17 +43,15 @@ _PASSES = Parameter(
 )
 
 
-def targets_of(model: Any) -> Targets:
-    """Return the coding of targets and the loss of an estimator."""
+def specify(model: Any, kind: type[Specification], **more: Any) -> Specification:
+    """Return the specification of an estimator, of this kind, from its parameters and further fields."""
+    names = kind.__dataclass_fields__
+    given = {name: value for name, value in model.get_params(deep=False).items() if name in names}
     if hasattr(model, "class_weight"):
-        return Classification(model.loss, model.class_weight)
-    return Regression(model.loss, model.epsilon, model.fit_intercept)
-
-
-def kernel_fit(model: Any, penalty: Any, **more: Any) -> Fit:
-    """Return the specification of an estimator from its parameters, a penalty and further fields."""
-    given = {name: value for name, value in model.get_params(deep=False).items() if name in _FIELDS}
-    return Fit(**{"targets": more.pop("targets", None) or targets_of(model), **given, "penalty": penalty, **more})
+        given["targets"] = Classification(model.loss, model.class_weight)
+    elif hasattr(model, "epsilon"):
+        given["targets"] = Regression(model.loss, model.epsilon, model.fit_intercept)
+    return kind(**given | more)
 
 
 def even_weights(shape: Shape) -> FixedWeights:
@@ -143,9 +142,9 @@ class _STL:
     def specification(self) -> Fit:
         model: Any = self
         if is_precomputed(model.kernels):
-            return kernel_fit(model, partial(one_kernel, kernel=model.kernel))
+            return specify(model, Fit, penalty=partial(one_kernel, kernel=model.kernel))
         chosen = partial(choose_kernel, model.kernel)
-        return kernel_fit(model, partial(one_kernel, kernel=None), choose_kernel=chosen)
+        return specify(model, Fit, penalty=partial(one_kernel, kernel=None), choose_kernel=chosen)
 
 
 @describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
@@ -172,7 +171,7 @@ class STLRegressor(_STL, PaperRegressor):
 
 class _Average:
     def specification(self) -> Fit:
-        return kernel_fit(self, even_weights)
+        return specify(self, Fit, penalty=even_weights)
 
 
 @describe(parameters=f"kernels * C {_FIXED}")
@@ -202,7 +201,7 @@ class AverageRegressor(_Average, PaperRegressor):
 class _IMKL:
     def specification(self) -> Fit:
         model: Any = self
-        return kernel_fit(model, partial(lp_penalty, p=model.p), has_path=True)
+        return specify(model, Fit, penalty=partial(lp_penalty, p=model.p), has_path=True)
 
 
 @describe(parameters=_WEIGHTS)
@@ -235,7 +234,7 @@ class IMKLRegressor(_IMKL, PaperRegressor):
 class _IKL:
     def specification(self) -> Fit:
         model: Any = self
-        return kernel_fit(model, partial(shared_penalty, p=model.p), has_path=True)
+        return specify(model, Fit, penalty=partial(shared_penalty, p=model.p), has_path=True)
 
 
 @describe(parameters=_WEIGHTS)
@@ -266,7 +265,7 @@ class IKLRegressor(_IKL, PaperRegressor):
 class _MKMTFL:
     def specification(self) -> Fit:
         model: Any = self
-        return kernel_fit(model, partial(mixed_norm, p=float(model.p)))
+        return specify(model, Fit, penalty=partial(mixed_norm, p=float(model.p)))
 
 
 @describe(parameters=f"kernels * C p parsimony targets normalize task_column {_SOLVED}", p=_P)
@@ -319,13 +318,15 @@ class MKLSAClassifier(PaperClassifier):
 
     def specification(self) -> Fit:
         solver = StochasticApproximation(self.random_state)
-        return kernel_fit(self, simplex_penalty, worst_task=True, solver=solver)
+        return specify(self, Fit, penalty=simplex_penalty, worst_task=True, solver=solver)
 
 
 class _MKMTRL:
     def specification(self) -> Fit:
         names = ("prior", "shrinkage", "min_rank", "evenness")
-        return kernel_fit(self, partial(relation_penalty, **{n: getattr(self, n) for n in names}), has_path=True)
+        return specify(
+            self, Fit, penalty=partial(relation_penalty, **{n: getattr(self, n) for n in names}), has_path=True
+        )
 
 
 @describe((*KERNEL_MACHINE, *COUPLED), parameters=_COUPLED)

@@ -6,15 +6,13 @@ Both penalise a spectral norm of all functions together. With `l1 = 0` (MTFL) ta
 
 from __future__ import annotations
 
-from typing import Any
-
 from sklearn.utils._param_validation import StrOptions
 
 from ...parameters import POOLED_KERNELS, POSITIVE, Parameter, describe
 from ..fitting.pooled import PooledFit
 from ..penalties.norms import SpectralNorm
 from .base import PaperClassifier, PaperRegressor
-from .machines import targets_of
+from .machines import specify
 
 _SOLVER = Parameter(
     '{"joint", "alternating"}',
@@ -27,11 +25,6 @@ _MU = Parameter(
 )
 _PARAMETERS = "kernels * C targets normalize task_column solver tol max_iter n_jobs verbose callback"
 _WITH_MU = _PARAMETERS.replace("C", "C mu")
-
-
-def _pooled_fit(model: Any, norm: SpectralNorm) -> PooledFit:
-    names = ("kernels", "C", "normalize", "solver", "tol", "max_iter")
-    return PooledFit(targets=targets_of(model), norm=norm, **{name: getattr(model, name) for name in names})
 
 
 @describe(parameters=_PARAMETERS, kernels=POOLED_KERNELS, solver=_SOLVER)
@@ -55,7 +48,7 @@ class MTFLClassifier(PaperClassifier):
     """
 
     def specification(self) -> PooledFit:
-        return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
+        return specify(self, PooledFit, norm=SpectralNorm(l1=0.0, l2=1.0))
 
 
 @describe(parameters=_PARAMETERS, kernels=POOLED_KERNELS, solver=_SOLVER)
@@ -63,7 +56,7 @@ class MTFLRegressor(PaperRegressor):
     """MTFL for real targets: functions of all tasks based on a few shared features; see `MTFLClassifier`."""
 
     def specification(self) -> PooledFit:
-        return _pooled_fit(self, SpectralNorm(l1=0.0, l2=1.0))
+        return specify(self, PooledFit, norm=SpectralNorm(l1=0.0, l2=1.0))
 
 
 @describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
@@ -87,7 +80,7 @@ class MTRLClassifier(PaperClassifier):
     """
 
     def specification(self) -> PooledFit:
-        return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))
+        return specify(self, PooledFit, norm=SpectralNorm(l1=1.0, l2=self.mu))
 
 
 @describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
@@ -95,4 +88,4 @@ class MTRLRegressor(PaperRegressor):
     """MTRL for real targets, with a task covariance in the feature space of one kernel; see `MTRLClassifier`."""
 
     def specification(self) -> PooledFit:
-        return _pooled_fit(self, SpectralNorm(l1=1.0, l2=self.mu))
+        return specify(self, PooledFit, norm=SpectralNorm(l1=1.0, l2=self.mu))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,7 @@ from ...memory import check_memory
 from ...parameters import COUNT, KERNEL_MACHINE, POSITIVE, Parameter, describe
 from ..fitting.two_stage import TwoStageFit
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import targets_of
+from .machines import specify
 
 _NAMES = (
     "kernels * C mu shrinkage min_rank targets n_rounds update refresh average center_pairs reservoir max_exact "
@@ -107,9 +106,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 class _TwoStage(PaperEstimator):
     def specification(self) -> TwoStageFit:
-        names = {field.name for field in fields(TwoStageFit)}
-        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        return TwoStageFit(targets=targets_of(self), **given)
+        return specify(self, TwoStageFit)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):

@@ -151,6 +151,10 @@ class MixedNorm:
         """Half the squared dual norm of v (K, T): the largest over kernels of the dual norm over tasks."""
         return float(self.dual_terms(0.5 * np.square(v)).max())
 
+    def relation(self, B: Array) -> Relation:
+        """Return 11'/T: all tasks share one selection of kernels."""
+        return Relation.identical(B.shape[1])
+
     def kernel_norms(self, x: Array) -> Array:
         """p-norms over tasks (K,) of x (K, T)."""
         return column_norms(x.T, self.p)

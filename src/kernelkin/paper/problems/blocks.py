@@ -1,7 +1,7 @@
-"""Machines in blocks of tasks, which an engine holds.
+"""Machines in blocks of tasks on the workers of an engine.
 
-An evaluation sends each block its columns of B and gets `lin`, `quad`, `primal`, Q and, where it is requested, the
-Hessians back: a few numbers a task. Rows and Gram matrices travel once.
+An evaluation sends each block its columns of B and receives `lin`, `quad`, `primal`, Q and, if requested, the Hessians:
+a few numbers per task. Rows are sent once, and Gram matrices are computed by the workers.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .machines import MachineDuals, MachineList, Offsets, SolvedMachines
 
 # Share of the memory of all workers that Gram matrices may take; the rest is for rows and for the work itself.
 GRAM_SHARE = 0.5
-# Blocks of very many tasks are larger, so that a scheduler has not more of them than this in an evaluation.
+# Maximum number of blocks: with very many tasks, blocks are larger, to keep the load of the scheduler small.
 MOST_BLOCKS = 2000
-# Gram matrices of one task at work: its stack, its combined matrix and a factor of this, and the images of its kernels.
+# Memory for one task as a multiple of its stack: the stack, its combined matrix and a factor of this, and images.
 _WORKING_STACKS = 2
 
 
 class BlockDuals(NamedTuple):
-    """Stands for solutions that blocks have; their machines were solved to the relative gap `tol`."""
+    """Placeholder for solutions that stay in the blocks; machines were solved to the relative gap `tol`."""
 
     tol: float
 
     def restored(self, target: int, dual: int, offsets: Offsets) -> BlockDuals:
-        """The same: solutions are restored once they are gathered."""
+        """Return self: solutions are restored when they are fetched."""
         return self
 
 
@@ -82,12 +82,12 @@ class TaskBlock:
         warm = None if self._last is None else self._last[1].duals
         solved = self.machines.solve(self.grams()[0], self.learner, B, warm, tol, serially, curved)
         H = None if solved.curvature is None else solved.curvature()
-        solved.curvature = None  # it keeps Gram matrices
+        solved.curvature = None  # it would keep Gram matrices in memory
         self._last = B, solved
         return solved.values, solved.Q, H
 
     def solutions(self, B: np.ndarray, tol: float) -> tuple[MachineDuals, np.ndarray, np.ndarray, KernelBank]:
-        """Return the solutions at B (K, t), which are found again unless B is the last, and how kernels are scaled."""
+        """Return the solutions at B (K, t), solved again unless B is the last point, and the scaling of kernels."""
         if self._last is None or not np.array_equal(self._last[0], B):
             self.solve(B, tol, False)
         assert self._last is not None
@@ -104,7 +104,7 @@ class TaskBlock:
 
 
 class MachineBlocks:
-    """The machines of all tasks of long data in blocks; also stands for their Gram matrices, which the blocks have.
+    """The machines of all tasks of long data in blocks. A problem also uses it in place of Gram matrices.
 
     `kernels` are fitted, `machines` one for each task in standard units; `normalize` and `charges` as for
     `scale_grams`.

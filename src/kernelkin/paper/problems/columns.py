@@ -5,8 +5,8 @@ With G = G(b_t), D = diag(1/C), and P taking off the mean where there is an inte
 
     primal(a) - dual(a) = 1/2 sum_i C_i r_i^2,      r = y - c - (G + D) a,
 
-so iterations end where the certificate needs no more. They run in single precision; values and bounds are computed from
-a in double precision.
+so iterations stop when this gap is small enough. They run in single precision; values and bounds are computed from a
+in double precision.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..learners.machines import Machine, Ridge
 
 # Rounds of conjugate gradients, each from residuals in double precision, and iterations in each.
 _ROUNDS, _ITERATIONS = 6, 200
-# The gap of each column that iterations aim at, as a share of what is asked for: rounding comes on top.
+# Target gap of each column, as a share of the requested gap: this leaves room for rounding.
 _AIM = 0.3
-# Columns that are done are taken out once no more than this share of them is left.
+# Finished columns are removed when at most this share of columns is left.
 _FEW = 0.75
 
 
@@ -36,7 +36,7 @@ class Block:
     ----------
     b, y, cost : (K, o) kernel weights, (n, o) targets, (n, o) or (1, o).
     mask : (n, o), one where there is a label; None where there are labels everywhere.
-    has_intercept : whether the mean is free.
+    has_intercept : whether machines have an intercept.
     factors, shared : the L_j (T, r_j) of each coupling, and the kernel weights (K, couplings) of the shared parts.
     """
 
@@ -132,7 +132,7 @@ class Block:
     def precondition(self, V: Any) -> Any:
         """About inv(P (G + D) P) V: exact where kernels share a basis, costs are equal and labels complete.
 
-        A basis of leading eigenvectors takes all other directions as one.
+        If the basis has only leading eigenvectors, all other directions share one eigenvalue.
         """
         turned, rest = self.operator.split(V)
         r, vectors, inverses = len(turned), self.operator.basis[0], self._inverses
@@ -173,7 +173,7 @@ class Block:
     def solve_directly(self, solution: BlockSolution, tol: float) -> Any:
         """The dual variables (n, o), by a factorisation for each column whose gap is still open."""
         if self.factors:
-            # One dense system over all labels is what this is to avoid; the bounds hold as they are.
+            # This would need one dense system over all labels; the bounds are valid without it.
             return solution.a
         arrays = self.arrays
         gaps = arrays.numpy(solution.primal - solution.lin + solution.quad)
@@ -224,7 +224,7 @@ class BlockSolution:
 
     @property
     def relative_gap(self) -> float:
-        """Of all columns together."""
+        """Relative gap of all columns together."""
         return float((self.primal - self.lin + self.quad).sum()) / max(float(self.primal.sum()), np.finfo(float).tiny)
 
 
@@ -248,9 +248,9 @@ def solve_block(block: Block, a: Any, tol: float) -> BlockSolution:
 
 
 def _conjugate_gradients(block: Block, residual: Any, a: Any, tol: float) -> Any:
-    """The change (n, o) of a that closes the gap of each column to a share of its value, from residuals (n, o).
+    """Return the change (n, o) of a that closes the gap of each column to a share of its value.
 
-    Columns that are done are taken out.
+    It starts from residuals (n, o). Finished columns are removed.
     """
     arrays, total = block.arrays, block.arrays.xp.zeros_like(residual)
     left, y = arrays.array(np.arange(block.y.shape[1])), block.project(block.y)

@@ -2,7 +2,7 @@
 
 There are three forms of machines, with one interface: `MachineList` has one machine for each task or set of coupled
 tasks, `MachinePanel` (panel.py) the machines of wide data as columns over shared rows, and `MachineBlocks` (blocks.py)
-those that an engine holds. Each has `solve` and `deviation`, and the first two `scales` and `rescaled`.
+those on the workers of an engine. Each has `solve` and `deviation`, and the first two `scales` and `rescaled`.
 
 Problems are solved in standard units (`Units`), so that neither tiny nor huge targets, costs or strengths matter.
 With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of
@@ -28,7 +28,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ...engines.threads import Each
-from ..learners.machines import SVM, DualSolution, Learner, Machine
+from ..grams.stack import runs
+from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine
 
 Known = TypeVar("Known")
 # Of each machine the mean target (n_groups, outputs) of its intercepts.
@@ -45,11 +46,11 @@ class MachineDuals(list[DualSolution]):
         return grams.part_shares(B, [dual.a for dual in self])
 
     def divided(self, s: float) -> MachineDuals:
-        """The dual variables divided by s, to start from; the values are not those of these."""
+        """Return the dual variables divided by s, for a warm start; the values do not belong to them."""
         return MachineDuals(replace(dual, a=dual.a / s) for dual in self)
 
     def restored(self, target: int, dual: int, offsets: Offsets) -> MachineDuals:
-        """The solutions in other units: targets times 2^target, dual variables times 2^dual, and offsets added."""
+        """Return the solutions in the user's units: targets times 2^target, duals times 2^dual, plus offsets."""
         return MachineDuals(
             DualSolution(
                 np.ldexp(own.a, dual),
@@ -61,7 +62,7 @@ class MachineDuals(list[DualSolution]):
 
 
 class SolvedMachines:
-    """The machines at one B (K, J), and the sums over them that bounds are made of.
+    """Machines solved at B (K, J), and the sums over machines from which bounds are computed.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class SolvedMachines:
     curvature : computes the Hessians (J, K, K); None where they were not requested.
     lin, quad, loss : sum of the dual terms without the Gram matrices, <B, Q>, and their difference.
     upper : sum of the primal values, with a margin for rounding.
-    rounding : what both bounds have to allow for rounding.
+    rounding : margin for rounding in both bounds.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ class MachineList(list[Machine]):
         curved = curved and hasattr(grams, "images")  # where each machine has one component
         learn: Any = learner.linearise if curved else learner.solve
         pending: Callable[[], list[np.ndarray]] | None = None
-        for batch in grams.batches():
+        for batch in runs(grams.gram_bytes):
             if pending is not None:
-                # Now, as the next batch may write over the Grams of this one; and they are to be let go.
+                # Compute these now: the next batch may overwrite the Gram matrices.
                 hessians += pending()
             starts = [None if warm is None else warm[m].a for m in batch]
             tasks = zip(grams.combine(B, batch, each), self[batch.start : batch.stop], starts, strict=True)
@@ -125,9 +126,9 @@ class MachineList(list[Machine]):
         return SolvedMachines(B, duals, values, Q, None if last is None else lambda: np.array([*hessians, *last()]))
 
     def scales(self) -> tuple[Offsets, float, float]:
-        """The offsets of the targets, their spread and the median cost, of rows that have a cost.
+        """Return the offsets of targets, their spread and the median cost, of rows with positive cost.
 
-        The spread is the root mean square of the targets less their offsets; it is 1 where all are zero.
+        The spread is the root mean square of the targets minus their offsets; 1 if all are zero.
         """
         found, values = [], []
         for machine in self:
@@ -149,7 +150,7 @@ class MachineList(list[Machine]):
         return found, spread, float(np.median(costs)) if len(costs) else 1.0
 
     def rescaled(self, target: int, cost: int, offsets: Offsets) -> MachineList:
-        """Targets less their offsets, times 2^target, and costs times 2^cost."""
+        """Return the machines with targets minus offsets, times 2^target, and costs times 2^cost."""
         return MachineList(
             replace(
                 machine,
@@ -181,66 +182,19 @@ class Units:
     Attributes
     ----------
     target, dual : exponents of two of s and alpha.
-    cost : exponent of two of C/C'.
     offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
     """
 
     target: int
     dual: int
-    cost: int
     offsets: Offsets
 
-    @classmethod
-    def of(cls, machines: Any, learner: Learner, *, weights: bool = True) -> Units:
-        """The units in which targets and costs have size one.
-
-        `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not,
-        beta = 1 and the costs are left as they are.
-
-        Raises ValueError where costs and the spread of the targets are out of all proportion.
-        """
-        offsets, spread, typical = machines.scales()
-        if isinstance(learner, SVM):
-            # Its targets are -1 and +1, and not to be moved.
-            offsets, spread = [np.zeros_like(each) for each in offsets], 1.0
-        target = round(math.log2(spread))
-        shift = 0 if learner.homogeneous else target
-        dual = round(math.log2(typical)) + shift if weights else target
-        if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
-            raise ValueError(
-                f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
-                "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
-            )
-        return cls(target, dual, dual - shift, offsets)
-
-    def rescale(self, machines: Any, learner: Learner, mu: float | None = None) -> tuple[Any, Learner, Any]:
-        """The machines, the learner (its epsilon has the units of the targets) and the strength in standard units.
-
-        Raises ValueError where the strength is too small or too large to matter.
-        """
-        scaled, known = machines.rescaled(-self.target, -self.cost, self.offsets), cast(Any, learner)
-        if hasattr(known, "epsilon"):
-            known = replace(known, epsilon=math.ldexp(float(known.epsilon), -self.target))
-        if mu is None:
-            return scaled, known, None
-        mantissa, exponent = math.frexp(mu)
-        exponent += self.target - 3 * self.dual
-        decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
-        if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
-            strength = "infinite strength" if decimal > 0 else "none"
-            raise ValueError(
-                f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0**self.cost:.3g}, "
-                f"spread of the targets about {2.0**self.target:.3g}): relative to them it is 1e{decimal:.0f}, and "
-                f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
-            )
-        return scaled, known, math.ldexp(mantissa, exponent)
-
     def weights(self, B: np.ndarray) -> np.ndarray:
-        """Kernel weights (K, J) in standard units, of weights in the user's."""
+        """Convert kernel weights (K, J) from the user's units to standard units."""
         return np.ldexp(B, self.dual - self.target)
 
     def restore(self, known: Known) -> Known:
-        """An evaluation, a solution or an iterate in the user's units, of one in standard units."""
+        """Convert an evaluation, a solution or an iterate from standard units to the user's."""
         value, weight, given = self.target + self.dual, self.target - self.dual, vars(known)
         powers = dict.fromkeys(("loss", "upper", "primal", "bound", "objective"), value)
         powers |= {"B": weight, "Q": value - weight, "R": 2 * weight, "curvature": value - 2 * weight}
@@ -254,3 +208,44 @@ class Units:
             columns = {name: np.ldexp(given["history"][name], value) for name in ("objective", "primal", "bound")}
             found["history"] = given["history"] | columns
         return replace(cast(Any, known), **found)
+
+
+def standard_units(
+    machines: Any, learner: Learner, mu: float | None = None, *, weights: bool = True
+) -> tuple[Any, Learner, Any, Units]:
+    """Return machines, learner (its epsilon has the units of the targets) and strength in standard units, and these.
+
+    `weights`: whether the kernel weights may be rescaled, as in problems with a strength mu. Where they may not, beta =
+    1 and the costs are left as they are.
+
+    Raises ValueError where costs and the spread of the targets are out of all proportion, or where mu is too small or
+    too large to matter.
+    """
+    offsets, spread, typical = machines.scales()
+    if isinstance(learner, SVM):
+        # Its targets are -1 and +1, and not to be moved.
+        offsets, spread = [np.zeros_like(each) for each in offsets], 1.0
+    target = round(math.log2(spread))
+    shift = 0 if learner.homogeneous else target
+    dual = round(math.log2(typical)) + shift if weights else target
+    if max(abs(target + dual), abs(target - dual), 2 * abs(dual)) > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"C is about {typical:.3g} and the spread of the targets about {2.0**target:.3g}: "
+            "the objective of such a fit is outside the range of double precision; rescale y, C or sample_weight"
+        )
+    units, scaled = Units(target, dual, offsets), machines.rescaled(-target, shift - dual, offsets)
+    if isinstance(learner, SVR):
+        learner = SVR(math.ldexp(float(learner.epsilon), -target))
+    if mu is None:
+        return scaled, learner, None, units
+    mantissa, exponent = math.frexp(mu)
+    exponent += target - 3 * dual
+    decimal = math.log10(mantissa) + exponent * math.log10(2.0) if mantissa > 0 else -np.inf
+    if not math.log10(_WEAKEST) <= decimal <= math.log10(_STRONGEST):
+        strength = "infinite strength" if decimal > 0 else "none"
+        raise ValueError(
+            f"mu={mu!r} cannot be distinguished from {strength} for these data (C about {2.0 ** (dual - shift):.3g}, "
+            f"spread of the targets about {2.0**target:.3g}): relative to them it is 1e{decimal:.0f}, and "
+            f"must be between {_WEAKEST:g} and {_STRONGEST:g}"
+        )
+    return scaled, learner, math.ldexp(mantissa, exponent), units

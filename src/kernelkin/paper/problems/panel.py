@@ -19,15 +19,15 @@ from .machines import Offsets, SolvedMachines
 
 # Sums of any number of targets below this size do not overflow.
 _LARGE = 1e250
-# Where conjugate gradients pay: see `panel_pays`.
+# Sizes above which conjugate gradients are faster: see `panel_pays`.
 LEAST_ROWS, ROWS_PER_KERNEL, COUPLED_ROWS = 400, 50, 1500
 
 
 def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = False) -> bool:
-    """Whether conjugate gradients for all tasks take less time than a factorisation for each, or for all if coupled.
+    """Return whether conjugate gradients for all tasks are faster than a factorisation per task, or per coupled set.
 
-    An evaluation is about ten products with every kernel, at first also a basis for the preconditioner, which costs
-    little where it has leading eigenvectors alone.
+    An evaluation takes about ten products with every kernel. The first one also computes a basis for the
+    preconditioner, which is fast if it has only leading eigenvectors.
     """
     if coupled:
         return n_rows * n_tasks >= COUPLED_ROWS and n_tasks > 1
@@ -37,7 +37,7 @@ def panel_pays(n_rows: int, n_tasks: int, n_kernels: int, *, coupled: bool = Fal
 
 
 @dataclass(frozen=True)
-class MachinePanel(Sequence):
+class MachinePanel:
     """The machines of wide data as columns over shared rows; rows without a label have no cost.
 
     Tasks that share parts of their functions are one system, of which each task is counted as a machine here.
@@ -74,12 +74,6 @@ class MachinePanel(Sequence):
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        """The machine of one task."""
-        m = range(len(self))[index]
-        y, cost = self.task(self.y, m), self.task(np.broadcast_to(self.cost, self.y.shape), m)
-        return Machine(y, cost, np.zeros(len(y), dtype=np.intp), int(self.has_intercept))
 
     def place(self, task: int) -> tuple[slice, Any]:
         """The columns of a task, and its rows."""
@@ -146,12 +140,12 @@ class MachinePanel(Sequence):
     ) -> SolvedMachines:
         """Solve all columns together, without combined Gram matrices; see `MachineList.solve`.
 
-        Without couplings, fewer columns are solved at one time where the memory of a device does not suffice.
+        Without couplings, smaller blocks of columns are solved if the memory of a device is too small.
         """
         own, factors = own_and_factors(grams)
         operator, width, curved = own.operator, self.y.shape[1], curved and not factors
         arrays = operator.arrays
-        assert operator.basis  # made once, before several threads ask for it
+        assert operator.basis  # computed once, before several threads use it
 
         def one(where: slice) -> tuple[BlockSolution, Any]:
             block = self._block(operator, B, where, factors)
@@ -160,7 +154,7 @@ class MachinePanel(Sequence):
             solution.images = solution.residual = None  # their memory is needed for the next columns
             return solution, hessian
 
-        # A device runs one block after the other, and each on all of it.
+        # A device solves one block at a time.
         each = each if arrays.in_main_memory else serially
         size = width if factors else arrays.columns(operator.n_rows, operator.n_kernels)
         solved = in_blocks(arrays, width, size, one, each, self._copies.clear)
@@ -175,7 +169,7 @@ class MachinePanel(Sequence):
         return SolvedMachines(B, duals, by_task, Q, None if H is None else lambda: H)
 
     def _block(self, operator: SharedOperator, B: np.ndarray, where: slice, factors: Sequence[np.ndarray]) -> Block:
-        """Some columns at B (K, J), where the operator is. What was copied to a device once is kept there."""
+        """Return some columns at B (K, J), on the device of the operator; copies on a device are kept."""
         arrays, key = operator.arrays, (operator.arrays, where.start, where.stop)
         found = self._copies.get(key)
         if found is None:
@@ -203,11 +197,11 @@ class PanelDuals(Sequence):
     values: np.ndarray
 
     def divided(self, s: float) -> PanelDuals:
-        """The dual variables divided by s, to start from; `values` are not those of these."""
+        """Return the dual variables divided by s, for a warm start; `values` do not belong to them."""
         return replace(self, blocks=[block / s for block in self.blocks])
 
     def restored(self, target: int, dual: int, offsets: Offsets) -> PanelDuals:
-        """The solutions in other units, in main memory; see `MachineDuals`."""
+        """Return the solutions in the user's units, in main memory; see `MachineDuals`."""
         blocks = [self.arrays.numpy(block * 2.0**dual) for block in self.blocks]
         intercept = np.ldexp(self.intercept, target)
         if self.machines.has_intercept:

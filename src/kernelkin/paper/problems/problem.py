@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ...decompositions import eigh, eigvalsh
+from ...decompositions import eigvalsh
 from ...engines.threads import Each, serially
 from ..grams.row_kernels import PivotFeatures, PooledKernel
 from ..learners.machines import DualSolution, Learner, Machine
 from ..penalties.norms import MixedNorm, SimplexPenalty, SpectralNorm
-from ..penalties.relation import Penalty, Relation
-from .machines import MachineList, SolvedMachines, Units
+from ..penalties.relation import Penalty
+from .machines import MachineList, SolvedMachines, Units, standard_units
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Evaluation:
 
 
 def relative_gap(primal: float, bound: float) -> float:
-    """Duality gap relative to the primal value; infinite where nothing is known."""
+    """Duality gap relative to the primal value; infinite if a bound is not finite."""
     if not math.isfinite(primal) or not math.isfinite(bound):
         return math.inf
     return max(primal - bound, 0.0) / max(abs(primal), sys.float_info.min)
@@ -80,10 +80,6 @@ class AnyProblem:
         """Return bounds on the objective and the optimum, from machines solved at B."""
         raise NotImplementedError
 
-    def relation(self, B: np.ndarray) -> Relation:
-        """Relationship of the components at B."""
-        raise NotImplementedError
-
     def evaluate(
         self,
         B: np.ndarray,
@@ -98,8 +94,8 @@ class AnyProblem:
     ) -> Evaluation:
         """Solve the machines at B, to relative gap `tol`, from the solutions `warm`; bound the optimum.
 
-        `curved` requests the curvature, where the problem has one; it is left out where all else is `enough`. Gram
-        matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
+        `curved` requests the curvature, if the problem has one; it is not computed if the bounds are already `enough`.
+        Gram matrices are combined with `weights`, B by default. Other arguments are those of `judge`.
         """
         weights = B if weights is None else weights
         solved = self.machines.solve(self.grams, self.learner, weights, warm, tol, each, curved)
@@ -115,8 +111,8 @@ class AnyProblem:
         """
         known: Any = self
         homogeneous = hasattr(known, "mu") and not known.penalty.is_indicator
-        units = Units.of(self.machines, self.learner, weights=homogeneous)
-        machines, learner, mu = units.rescale(self.machines, self.learner, known.mu if homogeneous else None)
+        mu = known.mu if homogeneous else None
+        machines, learner, mu, units = standard_units(self.machines, self.learner, mu, weights=homogeneous)
         further = {"mu": mu} if homogeneous else {}
         return replace(known, machines=machines, learner=learner, **further), units
 
@@ -139,15 +135,11 @@ class Problem(AnyProblem):
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Return bounds on F(B) and on the optimum, from machines solved at B (K, J)."""
         R = self.penalty.value_and_gradient(B)[0]
-        # The value is known already, unless it has lost digits on the way.
+        # `cost` is only needed if R may have underflowed or overflowed.
         cost = 0.5 * self.mu * R if _SMALL < R < _LARGE else self.penalty.cost(B, self.mu)
         bound = solved.lin + self.penalty.bound(solved.Q, B, self.mu)
         primal, bound = solved.upper + cost, bound - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
-
-    def relation(self, B: np.ndarray) -> Relation:
-        """The penalty's relationship of the components at B (K, J)."""
-        return self.penalty.relation(B)
 
 
 @dataclass(frozen=True)
@@ -186,10 +178,6 @@ class MixedNormProblem(AnyProblem):
         norms = self.norm.kernel_norms(B * np.sqrt(2.0 * Q))
         upper = evaluation.upper - quad + 0.5 * float((norms[used] ** 2 / gamma[used]).sum())
         return evaluation.loss + quad - float(gamma @ self.norm.dual_terms(Q)), upper
-
-    def relation(self, B: np.ndarray) -> Relation:
-        """11'/T: all tasks share one selection of kernels."""
-        return Relation.identical(B.shape[1])
 
 
 @dataclass(frozen=True)
@@ -234,25 +222,19 @@ class WorstTaskProblem(AnyProblem):
         dual = self.learner.solve(self.grams.combine(B, one)[0], self.machines[t], warm, tol)
         return self.grams.quadratic_forms([dual.a], one)[:, t], dual
 
-    def relation(self, B: np.ndarray) -> Relation:
-        """11'/T: all tasks share one mix."""
-        return self.penalty.relation(B)
-
 
 class FeatureForm:
-    """`SpectralProblem` from the side of the features: A is (r, r), and every task is a machine of its own.
+    """Form of `SpectralProblem` over r features: A is (r, r), and every task has its own machine.
 
-    Both forms stand for Gram matrices, and have the machines on them; `unpack`, `coefficients` and `task_covariance`
-    return what a fitted model needs.
+    Both forms serve as the Gram matrices of the problem and contain its machines; `unpack`, `coefficients` and
+    `task_covariance` return what a fitted model needs.
     """
 
     def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
         self.features, self.machines, self.n_machines = features, MachineList(machines), len(machines)
         self.Phi = [np.ascontiguousarray(features.Phi[kept]) for kept in rows]
         self.n_kernels = self.n_components = features.Phi.shape[1]
-
-    def batches(self) -> Iterator[range]:
-        yield range(self.n_machines)
+        self.gram_bytes = [0] * self.n_machines
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         grams = each(lambda t: self.Phi[t] @ B @ self.Phi[t].T, machines)
@@ -281,7 +263,7 @@ class FeatureForm:
 
 
 class GramForm:
-    """From the side of the tasks: A is (O, O), and all outputs are one machine with an intercept for each.
+    """Form of `SpectralProblem` over outputs: A is (O, O), and all outputs are one machine with an intercept for each.
 
     Its rows are pairs of a row and an output, output by output.
     """
@@ -300,9 +282,7 @@ class GramForm:
         n_groups = sum(machine.n_groups * m for machine, m in zip(machines, widths, strict=True))
         self.machines = MachineList([Machine(y, C, self.output, n_groups)])
         self.n_kernels = self.n_components = len(sizes)
-
-    def batches(self) -> Iterator[range]:
-        yield range(1)
+        self.gram_bytes = [0]
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         joint = B[np.ix_(self.output, self.output)]
@@ -337,16 +317,15 @@ SpectralForm = FeatureForm | GramForm
 def spectral_form(
     pool: PooledKernel, features: PivotFeatures | None, rows: Sequence[np.ndarray], machines: Sequence[Machine]
 ) -> SpectralForm:
-    """The side of the features, where there are few, or that of the tasks. `rows` are each task's rows of X."""
+    """Return the form over features if there are few, otherwise that over tasks. `rows` are each task's rows of X."""
     positions = [np.searchsorted(pool.rows, kept) for kept in rows]
     if features is not None:
         return FeatureForm(features, positions, machines)
     return GramForm(pool.gram(), positions, machines)
 
 
-# All outputs are one machine, and solvers take many steps to the best D. What is left open of a machine would grow with
-# every one of them, and a row of weight two would come out as another fit than the row twice. So machines of so many
-# rows at most are solved to this relative gap.
+# Machines with at most this many rows are solved to this relative gap. Solvers take many steps, and errors of machines
+# would add up: a row of weight two would give a different fit than the same row twice.
 _FEW_ROWS, _EXACT = 200, 1e-12
 
 
@@ -382,8 +361,3 @@ class SpectralProblem(AnyProblem):
         conjugate = self.norm.conjugate(np.sqrt(np.maximum(2.0 * eigvalsh(solved.Q), 0.0)))
         primal, bound = solved.upper + excess * solved.quad, solved.lin - conjugate - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, 0.0, solved.loss, solved.upper, primal, bound)
-
-    def relation(self, B: np.ndarray) -> Relation:
-        """D itself."""
-        values, vectors = eigh(B)
-        return Relation(vectors, np.maximum(values, 0.0), 0.0)

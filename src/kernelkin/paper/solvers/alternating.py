@@ -17,10 +17,9 @@ from ..penalties.relation import RelationPenalty
 from ..problems.problem import Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
-# A function norm of zero would let its weight reach zero, where the next machine cannot revive it and Newton's barrier
-# is gone; this share of the largest one keeps it inside.
+# Smallest norm of a function and smallest weight, relative to the largest: a weight of zero would stay zero.
 _FLOOR = 1e-14
-# Where the largest one is below this there are no functions, and weights are best at zero; cubes would underflow.
+# If the largest norm is below this, all functions are zero, and so are the best weights; cubes would underflow.
 _NOTHING = 1e-100
 
 
@@ -43,7 +42,7 @@ def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, 
         curvature = np.repeat(mu * P[np.newaxis], len(rows), axis=0)
         np.einsum("ktt->kt", curvature)[...] += W[rows] / B[rows] ** 3
         step = -solve_stack(curvature, slope)
-        decrement = -(slope * step).sum(axis=1)  # twice what the step promises
+        decrement = -(slope * step).sum(axis=1)  # twice the predicted decrease
         moving = decrement > 1e-14 * value[rows]
         rows, before = rows[moving], value[rows[moving]]
         if not len(rows):
@@ -114,8 +113,8 @@ def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndar
     """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
 
     The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
-    length is the one that minimises the objective along that direction. It is a fixed-point step, not a minimiser: the
-    weights may swing from one step to the next.
+    length minimises the objective along that direction. It is a fixed-point step, not a minimiser: weights may
+    oscillate.
     """
     W = 2.0 * B**2 * Q
     direction = np.maximum(Q @ Omega, 0.0)
@@ -143,9 +142,9 @@ WEIGHT_STEPS: dict[str, WeightStep] = {
 }
 
 
-# Added to B'B before its root is taken, relative to its size at the start, where no shrinkage keeps Omega invertible.
+# Without shrinkage: added to B'B before its root is taken, relative to its size at the start, to keep Omega invertible.
 _RIDGE = 1e-8
-# Evaluations that may be spent on the scale of the start.
+# Maximum number of evaluations to find the scale of the start.
 _ROUNDS = 3
 
 

@@ -19,12 +19,16 @@ from .joint import descend
 _TINY = np.finfo(float).tiny
 # The published mirror step, with which the objective cannot rise, and the longest that is tried.
 _PUBLISHED, _LONGEST = 0.5, 16.0
-# What may be left between the bounds at one gamma, as a share of the whole gap.
+# Lambda is accurate enough at a gamma if the distance of its bounds is below this share of the whole gap.
 _SETTLED = 0.3
-# A kernel that was dropped can come back.
+# Smallest weight before a mirror step, so that a dropped kernel can return.
 _LEAST = 1e-12
-# A line search that needs more trials than this suffers from lambda, and would not end.
+# Maximum number of trials in a line search, which changes of lambda could prolong without end.
 _TRIALS = 5
+# Mirror steps before L-BFGS starts, and before it starts again.
+_FIRST_MIRROR_STEPS, _MIRROR_STEPS = 3, 10
+# Alternating steps before the L-BFGS steps of `SpectralDescent`.
+_ALTERNATING_STEPS = 5
 
 
 def mirror_step(weights: np.ndarray, exponents: np.ndarray) -> np.ndarray:
@@ -47,20 +51,13 @@ class SimplexPoint:
         self.N = problem.norm.dual_terms(evaluation.Q)
 
     def mirrored(self, length: float) -> np.ndarray:
-        """The gamma that a mirror step leads to."""
+        """Return gamma after a mirror step."""
         return mirror_step(np.maximum(self.gamma, _LEAST), length * np.log(np.maximum(self.N, _TINY)))
 
 
-@dataclass(frozen=True)
 class SimplexDescent(Solver):
-    """L-BFGS on gamma with `memory` steps, between mirror steps; for each gamma, lambda and machines in turn.
+    """Mirror steps and L-BFGS on gamma in turn; for each gamma, lambda and machines in turn."""
 
-    There are `first_mirror_steps` before L-BFGS starts, and `mirror_steps` before it starts again.
-    """
-
-    memory: int = 20
-    mirror_steps: int = 10
-    first_mirror_steps: int = 3
     name: ClassVar[str] = "simplex_descent"
     role: ClassVar[str] = "joint"
     problems: ClassVar[tuple[type, ...]] = (MixedNormProblem,)
@@ -80,7 +77,7 @@ class SimplexDescent(Solver):
 
         gamma = uniform(K) if start is None else np.maximum(start.mean(axis=1), _LEAST)
         best = yield from settle(gamma / gamma.sum(), problem.norm.shares(np.ones((K, T))))
-        steps, length = self.first_mirror_steps, _PUBLISHED
+        steps, length = _FIRST_MIRROR_STEPS, _PUBLISHED
         while True:
             for _ in range(steps):
                 place = yield from settle(best.mirrored(length), best.shares)
@@ -91,12 +88,12 @@ class SimplexDescent(Solver):
             best = yield from self._descend(best, settle)
             # A mirror step is always taken, so that kernels dropped by the descent can return.
             best = yield from settle(best.mirrored(_PUBLISHED), best.shares)
-            steps, length = self.mirror_steps - 1, 2.0 * _PUBLISHED
+            steps, length = _MIRROR_STEPS - 1, 2.0 * _PUBLISHED
 
     def _descend(self, best: SimplexPoint, settle: Any) -> Any:
         """L-BFGS on multiples of gamma, until no step helps; the best place on the way."""
         place, worth = best, max(abs(best.value), _TINY)
-        descent = descend(best.gamma * len(best.gamma), self.memory, bounded=True, max_trials=_TRIALS)
+        descent = descend(best.gamma * len(best.gamma), bounded=True, max_trials=_TRIALS)
         trial = next(descent)
         while True:
             slope = (place.gamma @ place.N - place.N) / (float(trial.sum()) * worth)
@@ -144,7 +141,7 @@ class StochasticApproximation(Solver):
         K, T = problem.grams.n_kernels, problem.grams.n_components
         certificate.accuracy = 0.1 * certificate.tol
         gamma, lam, rng = MirrorAverage(K), MirrorAverage(T), check_random_state(self.random_state)
-        # What is known of each task from when it was last drawn.
+        # Q and value of each task when it was last drawn.
         Q, values = np.zeros((K, T)), np.zeros(T)
         warm: list[Any] = [None] * T
         passes = 0
@@ -205,27 +202,24 @@ class SpectralAlternation(Solver):
         return Status.STATIONARY
 
 
-@dataclass(frozen=True)
 class SpectralDescent(Solver):
-    """L-BFGS on Y with `D = YY' / |Y|^2`, which remembers `memory` steps, after a few alternating `steps`.
+    """L-BFGS on Y with `D = YY' / |Y|^2`, after a few alternating steps.
 
     The value of the machines is convex in D, and every D has such a Y, so every minimum is global.
     """
 
-    steps: int = 5
-    memory: int = 20
     name: ClassVar[str] = "spectral_descent"
     role: ClassVar[str] = "joint"
     problems: ClassVar[tuple[type, ...]] = (SpectralProblem,)
 
     def run(self, problem: SpectralProblem, start: np.ndarray | None, certificate: Certificate) -> Run:
         """From the identity, or a given D."""
-        D = yield from alternate(problem, start, range(self.steps))
+        D = yield from alternate(problem, start, range(_ALTERNATING_STEPS))
         while True:
             # Directions that are zero because of rounding would stay zero.
             values, vectors = eigh(0.999 * D + 0.001 * np.eye(len(D)) / len(D))
             Y, worth = vectors * np.sqrt(np.maximum(values, 0.0)), 0.0
-            descent = descend(Y.ravel(), self.memory)
+            descent = descend(Y.ravel())
             Y = next(descent).reshape(D.shape)
             while True:
                 evaluation = yield Point(Y @ Y.T / np.vdot(Y, Y))

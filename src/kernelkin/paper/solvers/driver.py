@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...engines.threads import Each, serially
 from ..penalties.norms import FixedWeights
-from ..penalties.relation import Relation, effective_rank
+from ..penalties.relation import effective_rank
 from ..problems.machines import Units
 from ..problems.problem import AnyProblem, Evaluation, Problem, relative_gap
 
@@ -216,19 +216,13 @@ class Solution(Evaluation):
     ----------
     status : how it ended.
     history : a column for each field of `Iterate` but the weights.
-    relation : relationship of the components, in factors.
     """
 
     status: Status
     history: dict[str, np.ndarray]
-    relation: Relation = field(repr=False)
-
-    @property
-    def gap(self) -> float:
-        return max(self.primal - self.bound, 0.0)
 
 
-# Squares of what is nearly zero may underflow, whatever a program has asked NumPy to do about that.
+# Squares of tiny numbers may underflow, whatever the user's `np.seterr` says.
 @np.errstate(under="ignore")
 def solve(
     problem: AnyProblem,
@@ -278,7 +272,7 @@ def solve(
                 tol=certificate.accuracy,
                 each=each,
                 curved=point.curved,
-                # Where the gap is closed the curvature need not be computed.
+                # The curvature is not needed if the gap is closed.
                 enough=lambda e: (
                     solver.stops_at_gap
                     and relative_gap(min(certificate.primal, e.primal), max(certificate.bound, e.bound)) <= tol
@@ -316,7 +310,6 @@ def solve(
         **vars(best) | {"bound": certificate.bound, "curvature": None},
         status=Status.CONVERGED if certificate.relative_gap <= tol else status,
         history={name: np.array([getattr(iterate, name) for iterate in iterates]) for name in COLUMNS},
-        relation=problem.relation(best.B),
     )
     return solution if units is None else units.restore(solution)
 
@@ -336,15 +329,14 @@ def _show(iterate: Iterate, verbose: int, callback: Callback | None, units: Unit
 
 
 def suitable_scale(mu: float, evaluation: Evaluation, R: float | None = None) -> float:
-    """By what to multiply weights of penalty R, by default the evaluation's own, to suit mu.
+    """Return the factor s for the weights of an evaluation that suits mu; R is their penalty, if it is another.
 
-    As weights grow by s, what the machines would gain by more, `q = <B, Q>`, falls to `q / s^2` where functions stay as
-    they are. The best s has `s^3 = q / (mu R)`.
+    If functions stay the same, `q = <B, Q>` becomes `q / s^2`, and the best s has `s^3 = q / (mu R)`.
     """
     return float(np.cbrt(np.vdot(evaluation.B, evaluation.Q) / (mu * (evaluation.R if R is None else R))))
 
 
-# From a solution this far away in mu a solver does no better than from its own start.
+# If mu differs by more than this factor, a warm start is no better than the solver's own start.
 _FAR = 1e3 * (1 + 1e-6)
 
 

@@ -9,7 +9,6 @@ original problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -20,15 +19,15 @@ from ..penalties.relation import Penalty
 from ..problems.problem import Evaluation, Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
 
-# What is paid for kernel weights at an optimum, as a share of what is paid without any: mostly 0.04 to 0.13.
+# Typical penalty at an optimum, as a share of the objective without kernels: mostly 0.04 to 0.13.
 _SHARE = 0.1
-# A start whose scale is wrong by no more than this factor is near enough for a step to correct it.
+# Steps can correct a start whose scale is wrong by at most this factor.
 _NEAR = 3.0
-# Evaluations that may be spent on the scale of the start.
+# Maximum number of evaluations to find the scale of the start.
 _ROUNDS = 3
-# The projected gradient of a model is made this much smaller: more would be wasted on what is only a model.
+# Models are minimised until the projected gradient is this much smaller; more accuracy would not help.
 _FORCING = 0.03
-# Shares of the predicted gain: what a step must reach, and how far machines may be off.
+# Shares of the predicted gain: the least gain of an accepted step, and the largest gap of machines.
 _ENOUGH, _ROUGH = 1e-4, 0.3
 _SHORTEST = 1e-4
 
@@ -71,22 +70,19 @@ class Joint(Solver):
         stages = [(first, False), *([(penalty, True)] if penalty.collapses else []), *((rung, False) for rung in rungs)]
         past: list[Evaluation] = []
         for rung, rank_one in stages:
-            stage = Stage(problem, rung, *variables(rung, evaluation.B, rank_one), 1e-3 if rank_one else 0.0)
-            if rank_one:
-                evaluation = yield stage.point(stage.x)
-            evaluation = yield from stage.run(evaluation, certificate, past)
+            evaluation = yield from _stage(problem, rung, rank_one, evaluation, certificate, past)
         return Status.STALLED
 
 
 def variables(penalty: Penalty, B: np.ndarray, rank_one: bool) -> tuple[np.ndarray, Callable, Callable]:
-    """The variables x >= 0 (n,) at B (K, J), B as a function of x, and gradients in x of x and gradients in B.
+    """Return the variables x >= 0 (n,) at B (K, J), the function x -> B, and the gradient in x of x and that in B.
 
-    Where the optimum has rank one, the penalty is smooth along `B = u v'`, and only there.
+    If the optimum has rank one, the penalty is smooth along `B = u v'`, and only there.
     """
     K, J = B.shape
     if rank_one:
         U, s, Vt = svd(B)
-        # Of a matrix without negative entries they have none either, but for their sign.
+        # The leading singular vectors of a non-negative matrix are non-negative, up to their sign.
         x = np.sqrt(s[0]) * np.abs(np.concatenate([U[:, 0], Vt[0]]))
         return x, lambda x: np.outer(x[:K], x[K:]), lambda x, G: np.concatenate([G @ x[K:], x[:K] @ G])
     if penalty.shared:
@@ -94,87 +90,63 @@ def variables(penalty: Penalty, B: np.ndarray, rank_one: bool) -> tuple[np.ndarr
     return B.ravel(), lambda x: x.reshape(K, J), lambda x, G: G.ravel()
 
 
-@dataclass
-class Stage:
-    """Minimise a problem with a penalty that may be smoother than its own; see `variables`.
+def _stage(
+    problem: Problem,
+    penalty: Penalty,
+    rank_one: bool,
+    here: Evaluation,
+    certificate: Certificate,
+    past: list[Evaluation],
+) -> Generator[Point, Evaluation, Evaluation]:
+    """Minimise a problem with a penalty that may be smoother than its own, from an evaluation; return the last one.
 
-    A step must promise `least_gain`, as a share of tol times the value.
+    Steps are taken until the remaining gap is mostly due to smoothing, or no step helps. Models are built from the
+    evaluations in `past`. For `rank_one`, see `variables`.
     """
+    x, weights, pull = variables(penalty, here.B, rank_one)
+    if rank_one:
+        here = yield Point(weights(x), curved=True)
+    mu, is_own = problem.mu, penalty is problem.penalty
+    value, gain, length, bound = np.inf, 0.0, 1.0, -np.inf
+    evaluation, trial, target, again = here, x, x, True
 
-    problem: Problem
-    penalty: Penalty
-    x: np.ndarray
-    weights: Callable[[np.ndarray], np.ndarray]
-    pull: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    least_gain: float
-    bound: float = -np.inf
+    def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        """The model plus penalty, in units in which variables and values are of order one."""
+        B = weights(unit * scaled)
+        modelled, gradient = model(B)
+        R, slope = penalty.value_and_gradient(B)
+        return (modelled + 0.5 * mu * R) / worth, unit * pull(unit * scaled, gradient + mu * slope) / worth
 
-    def run(
-        self, evaluation: Evaluation, certificate: Certificate, past: list[Evaluation]
-    ) -> Generator[Point, Evaluation, Evaluation]:
-        """Take steps from an evaluation at x until the remaining gap is mostly due to smoothing, or no step helps.
-
-        Models are built from the evaluations in `past`. Returns the evaluation from which the next stage starts.
-        """
-        x, here = self.x, evaluation
-        value, is_done = self._judge(here, certificate)
-        if is_done:
-            return here
-        while True:
+    while True:
+        # The value with this stage's penalty.
+        R = evaluation.R if is_own else penalty.value(evaluation.B)
+        reached = evaluation.loss + 0.5 * mu * R
+        if not is_own:
+            lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
+            bound = max(bound, lin + penalty.bound(evaluation.Q, evaluation.B, mu))
+            if reached - bound <= 0.3 * certificate.relative_gap * abs(evaluation.primal):
+                return evaluation
+        if again or reached <= value - _ENOUGH * length * gain:
+            x, here, value, length = trial, evaluation, reached, 1.0
             # Evaluations with curvature need no others beside them.
             past[:] = [here] if here.curvature is not None else [*past[-_MEMORY:], here]
-            target, gain = self._minimise(model_at(past), x, value)
-            if gain <= self.least_gain * certificate.tol * abs(value):
+            model, unit, worth = model_at(past), float(np.abs(x).mean()) or 1.0, max(abs(value), TINY)
+            found, fall = minimise_bounded(function, x / unit, _FORCING)
+            target, gain = unit * found, worth * fall
+            if gain <= (1e-3 if rank_one else 0.0) * certificate.tol * abs(value):
                 return here
             # What is left of the gap after a step is a small part of what the step gains.
-            share = gain / max(abs(value), TINY)
-            certificate.accuracy = min(certificate.accuracy, max(0.01 * share, 0.1 * certificate.tol))
-            length = 1.0
-            while True:
-                # Machines too rough to judge the step, or a step too short: solve them more accurately at x.
-                again = here.upper - here.loss > _ROUGH * gain or length <= _SHORTEST
-                if again and not certificate.sharpen():
-                    return here
-                trial = x if again else x + length * (target - x)
-                evaluation = yield self.point(trial)
-                reached, is_done = self._judge(evaluation, certificate)
-                if is_done:
-                    return evaluation
-                if again or reached <= value - _ENOUGH * length * gain:
-                    x, here, value = trial, evaluation, reached
-                    break
-                # Where the parabola through both values is least, if it falls as predicted at first.
-                length *= float(np.clip(0.5 * length * gain / (reached - value + length * gain), 0.1, 0.5))
-
-    def point(self, x: np.ndarray) -> Point:
-        B = self.weights(x)
-        own = None if self.penalty is self.problem.penalty else self.penalty.cost(B, self.problem.mu)
-        return Point(B, curved=True, own_penalty=own)
-
-    def _judge(self, evaluation: Evaluation, certificate: Certificate) -> tuple[float, bool]:
-        """The value with this stage's penalty, and whether what is left of the gap is mostly its smoothing."""
-        mu = self.problem.mu
-        if self.penalty is self.problem.penalty:
-            return evaluation.loss + 0.5 * mu * evaluation.R, False
-        value = evaluation.loss + 0.5 * mu * self.penalty.value(evaluation.B)
-        lin = evaluation.loss + float(np.vdot(evaluation.B, evaluation.Q))
-        self.bound = max(self.bound, lin + self.penalty.bound(evaluation.Q, evaluation.B, mu))
-        return value, value - self.bound <= 0.3 * certificate.relative_gap * abs(evaluation.primal)
-
-    def _minimise(self, model: Function, start: np.ndarray, value: float) -> tuple[np.ndarray, float]:
-        """Where the model plus penalty is least, from x = start, and how much it falls to there."""
-        mu, unit, worth = self.problem.mu, float(np.abs(start).mean()) or 1.0, max(abs(value), TINY)
-
-        def function(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-            x = unit * scaled
-            B = self.weights(x)
-            value, gradient = model(B)
-            R, slope = self.penalty.value_and_gradient(B)
-            pulled = self.pull(x, gradient + mu * slope)
-            return (value + 0.5 * mu * R) / worth, unit * pulled / worth
-
-        found, fall = minimise_bounded(function, start / unit, _FORCING)
-        return unit * found, worth * fall
+            certificate.accuracy = min(certificate.accuracy, max(0.01 * (gain / worth), 0.1 * certificate.tol))
+        else:
+            # Where the parabola through both values is least, if it falls as predicted at first.
+            length *= float(np.clip(0.5 * length * gain / (reached - value + length * gain), 0.1, 0.5))
+        # Machines too rough to judge the step, or a step too short: solve them more accurately at x.
+        again = here.upper - here.loss > _ROUGH * gain or length <= _SHORTEST
+        if again and not certificate.sharpen():
+            return here
+        trial = x if again else x + length * (target - x)
+        B = weights(trial)
+        evaluation = yield Point(B, curved=True, own_penalty=None if is_own else penalty.cost(B, mu))
 
 
 # How far the denominator may fall as weights go to zero.
@@ -312,9 +284,9 @@ def _direction(x: np.ndarray, gradient: np.ndarray, S: np.ndarray, Y: np.ndarray
 
 
 def minimise_bounded(function: Function, x: np.ndarray, forcing: float, limit: int = 10**4) -> tuple[np.ndarray, float]:
-    """From x (n,) >= 0 to where the projected gradient is `forcing` times that at x: that point, and the fall to it.
+    """Minimise from x (n,) >= 0 until the projected gradient is `forcing` times that at x.
 
-    At most `limit` evaluations are made; where rounding forbids further progress it ends earlier.
+    Returns the point and the decrease. At most `limit` evaluations are made; rounding may end it earlier.
     """
     first, gradient = function(x)
     goal = forcing * float(np.abs(np.minimum(gradient, x)).max())

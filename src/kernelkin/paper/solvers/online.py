@@ -160,8 +160,8 @@ class OnlineRun:
     """A solver and its state, with a history: a record at every hundredth of `n_rounds`; in a stream (None) every 1000.
 
     With `center` the mean so far of a task's pairs is subtracted from their values, which gives the pairs' classifier
-    an intercept. Without it b'z of kernels that are never negative has one sign for every b >= 0, and is wrong about
-    every pair of the other. The mean of few pairs is shrunk to that of all tasks.
+    an intercept. Without it, b'z of non-negative kernels is positive for every b >= 0, and wrong for every pair of
+    negative sign. The mean of few pairs is shrunk to that of all tasks.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class OnlineRun:
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """At each record the round, the share of mistakes in all up to it, and in those since the last record."""
+        """The round of each record, the share of mistakes so far, and that since the last record."""
         now = (self.state.rounds, self.state.mistakes)
         records = self.records if now[0] == 0 or now in self.records[-1:] else [*self.records, now]
         rounds, mistakes = np.array(records, dtype=np.int64).reshape(-1, 2).T
@@ -262,11 +262,11 @@ class PairSource:
         floor = self.ends[first] - self.cost[first]
         total = self.ends[last] - floor
         i = np.clip(np.searchsorted(self.ends, floor + u[:, 1] * total, side="right"), first, last)
-        # The other row comes from what is left of the task without this one.
+        # Draw the other row from the remaining rows of the task.
         mark = floor + u[:, 2] * (total - self.cost[i])
         mark += np.where(mark >= self.ends[i] - self.cost[i], self.cost[i], 0.0)
         j = np.clip(np.searchsorted(self.ends, mark, side="right"), first, last)
-        # By rounding at the very ends, or where nothing else has weight, it may be the same one: take a neighbour.
+        # Because of rounding, or if no other row has weight, it may be the same row: take a neighbour.
         return tasks, i, np.where(i == j, np.where(j == last, first, j + 1), j)
 
     def scaled_values(self, tasks: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -301,7 +301,7 @@ def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 class Stream:
     """An online run that goes on with new rows, and a random sample of at most `capacity` rows of each task.
 
-    Every row draws a rank once, and a task keeps the rows of the lowest ranks, so each row so far has the same chance.
+    Every row gets a random rank, and a task keeps the rows of lowest rank, so all rows so far have the same chance.
     An entry is a row of X with its task and target; tasks of wide data share rows.
 
     Attributes
@@ -313,7 +313,7 @@ class Stream:
 
     def __init__(self, run: OnlineRun, kernels: Sequence[FittedKernel], like: TaskData, capacity: int, seed: int):
         self.run, self.kernels, self.capacity, self.seed = run, tuple(kernels), capacity, seed
-        # Not the numbers that `fit` draws pairs with.
+        # Other random numbers than those of the pairs in `fit`.
         self.rng, self.n_skipped = np.random.default_rng([seed, 1]), 0
         self.labels: list[Any] = []
         self.X, self.y = like.X[:0], like.y[0][:0]

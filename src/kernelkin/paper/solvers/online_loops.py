@@ -4,8 +4,8 @@
 
 Task t's weights are ``held[t] L + own[t]``: `held` (T, K) as they were when Omega was last refreshed, `own` (T, K)
 what the task has gained alone since, and L (K, K) what tasks have gained from each other's mistakes. ``n L - late`` is
-the sum of L over the n rounds since, and ``n own - late_own`` that of `own`: every change is recorded with the rounds
-it came too late for. P (K, K) is symmetric. Inner loops run along rows, which lets the compiler use wide registers.
+the sum of L over the n rounds since, and ``n own - late_own`` that of `own`: `late` adds up every change times the
+number of rounds before it. P (K, K) is symmetric. Inner loops run along rows, so that the compiler can vectorise them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ...compiled import compiled, helper
 
 # Places in `counts`.
 ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
-# Mistakes between refreshes by default, unless there are more tasks than that. An Omega refreshed
-# before most tasks have made a mistake belongs to those that have.
+# Mistakes between refreshes by default, or the number of tasks if that is larger: an earlier Omega would depend only on
+# the few tasks with mistakes so far.
 REFRESH_AFTER = 100
-# How many pairs the mean of all tasks counts for beside a task's own.
+# Weight of the mean of all tasks, in pairs, when it is combined with the mean of a task.
 PRIOR = 10.0
 
 
@@ -40,7 +40,7 @@ def run_rounds(
 
     tasks (n,), signs (n,) of size the weight of a round, z (n, K).
     A round is a mistake where its sign times b'z is not positive, or below `margin`. `step` is 1/mu. The loop comes
-    back early when Omega is due for a refresh: after `refresh` mistakes, 0 standing for as many as there are tasks.
+    back early when Omega is due for a refresh: after `refresh` mistakes (0: the default).
     """
     n_kernels = z.shape[1]
     b, p = np.empty(n_kernels), np.empty(n_kernels)

@@ -21,7 +21,7 @@ from kernelkin.storage.values import MOST_PARTS, ValueFault, dump, load
 MARKER = "robustness.marker"
 # Bytes of memory for each byte of a file that is damaged, and for modules and caches that loading fills.
 MULTIPLE, CONSTANT = 60, 2**21
-CODE = ["os:system", "builtins:eval", f"{MARKER}:run", "sklearn.pipeline:Pipeline", "kernelkin.files:Folder"]
+CODE = ["os:system", "builtins:eval", f"{MARKER}:run", "sklearn.pipeline:Pipeline", "kernelkin.progress:Progress"]
 STRANGE = [
     None, True, -1, 0, 2**63, 10**400, 1e308, float("nan"), "", "../x", "\0", "\ud800", [], [[]], {}, "9" * 5000,
     {"at": 0}, {"at": -1}, {"at": 10**9}, {"at": True}, [10**12], [10**6, 10**6], [0, 10**12], [-1], "<f8", "|O", "<U0",

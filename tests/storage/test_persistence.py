@@ -125,11 +125,11 @@ def test_only_classes_of_known_packages_are_storable():
     from sklearn.linear_model import Lasso
     from sklearn.pipeline import Pipeline
 
-    from kernelkin.files import Folder
+    from kernelkin.progress import Progress
 
     estimators = [estimator for model in kernelkin.all_models() for estimator in model.estimators]
     assert all(map(is_storable, [*estimators, MultiTaskKernelEstimator, LpPenalty, Lasso, TableSchema]))
-    assert not any(map(is_storable, [Pipeline, Folder, OwnKernel, dict, type, subprocess.Popen]))
+    assert not any(map(is_storable, [Pipeline, Progress, OwnKernel, dict, type, subprocess.Popen]))
 
 
 def test_functions_that_are_called_during_a_fit_are_left_out(path):

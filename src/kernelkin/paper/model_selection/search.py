@@ -89,11 +89,13 @@ class CandidateSearch:
         """Return the outcomes of each candidate on each fold."""
         found: dict[int, list[Outcome]] = {}
         total = sum(len(line.steps) for line in lines) * len(self.folds)
-        display = Progress(total) if verbose else None
+        display = Progress(1) if verbose else None
+        if display is not None:
+            display.begin("cross-validation")
 
         def report(done: int, of: int, text: str) -> None:
             if display is not None:
-                display.finish("cross-validation")
+                display.share(done / of, f"{done} of {of} fits")
             if callback is not None:
                 callback(done, of)
 

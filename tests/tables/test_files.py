@@ -163,3 +163,12 @@ def test_an_empty_task_or_target_of_excel_is_missing(tmp_path):
     pd.DataFrame({"task": ["a", None, "b"], "x": [1, 2, 3], "y": ["p", "q", None]}).to_excel(tmp_path / "t.xlsx")
     frame = read_table(str(tmp_path / "t.xlsx"), "task", "y")
     assert frame.task.isna().tolist() == [False, True, False] and frame.y.isna().tolist() == [False, False, True]
+
+
+def test_two_columns_of_one_name_are_refused_in_every_format(tmp_path):
+    frame = pd.DataFrame([["a", 1.0, 2.0]], columns=["shop", "size", "size"])
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.to_excel(tmp_path / "table.xlsx", index=False)
+    for ending in (".csv", ".xlsx"):
+        with pytest.raises(ValueError, match=f"table{ending} has the column 'size' twice: rename one of them"):
+            read_table(str(tmp_path / f"table{ending}"))

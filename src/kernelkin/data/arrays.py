@@ -112,8 +112,9 @@ def as_array(values: Any, name: str) -> np.ndarray:
     table = as_table(values, name)
     if table is not None:
         return _stack_columns(table, name)
-    if hasattr(values, "detach"):
-        return _from_tensor(values, name)
+    if hasattr(values, "detach"):  # a PyTorch tensor; NumPy has no bfloat16
+        tensor = values.detach().cpu()
+        values = tensor.double() if "bfloat16" in str(tensor.dtype) else tensor
     is_column = hasattr(values, "to_numpy") and (hasattr(values, "to_pylist") or hasattr(values, "to_list"))
     try:
         array = _column_array(values) if is_column else np.asarray(values)
@@ -122,14 +123,6 @@ def as_array(values: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError) as error:
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name} is not an array: {error}") from None
     return array
-
-
-def _from_tensor(tensor: Any, name: str) -> np.ndarray:
-    """Return a PyTorch tensor as an array; bfloat16, which NumPy does not have, becomes float64."""
-    if "sparse" in str(tensor.layout):
-        raise TypeError(f"Sparse data was passed for {name}, but dense data is required: use {name}.to_dense()")
-    tensor = tensor.detach().cpu()
-    return (tensor.double() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 
 def _stack_columns(table: Table, name: str) -> np.ndarray:

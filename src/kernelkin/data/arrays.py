@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any
@@ -62,9 +62,15 @@ class Table:
 
 
 def as_table(values: Any, name: str) -> Table | None:
-    """Return a data frame as a `Table`, or None if `values` is not a data frame. Errors refer to it as `name`."""
+    """Return a data frame or dict of columns as a `Table`; None for anything else. Errors refer to it as `name`."""
     if isinstance(values, Table):
         return values
+    if isinstance(values, Mapping):
+        arrays = {column: as_array(cells, f"column {column!r}") for column, cells in values.items()}
+        if len(set(map(len, arrays.values()))) > 1:
+            lengths = ", ".join(f"{column!r} has {len(array)}" for column, array in arrays.items())
+            raise ValueError(f"the columns differ in length: {lengths}")
+        return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
         raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory: collect them first")

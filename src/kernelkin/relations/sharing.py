@@ -14,12 +14,11 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data.arrays import Table, listing
+from ..data.arrays import Table, as_array, as_table, check_lengths, listing
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
-from ..tables.encoder import read_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, how_to_make, make_baselines
 from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, as_text, row_losses, score_rows
 
@@ -296,7 +295,7 @@ def _times(X: Any, column: Any) -> np.ndarray:
     """Return the time of each row (n,), from a column of X or an array."""
     if np.ndim(column):
         return np.asarray(column)
-    table = read_columns(X)
+    table = as_table(X, "X")
     if table is None:
         return np.asarray(X)[:, column]
     if column not in table.names and not isinstance(column, int):
@@ -331,7 +330,7 @@ class _Rows:
     """
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any, offset: Any = None) -> None:
-        table, column = read_columns(X), getattr(_inner(model), "task_column", None)
+        table, column = as_table(X, "X"), getattr(_inner(model), "task_column", None)
         self.X: Any = np.asarray(X) if table is None else table
         if column is not None:
             self.X, tasks = split_task_columns(self.X, column)

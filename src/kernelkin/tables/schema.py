@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.arrays import Table, listing, missing
+from ..data.arrays import Table, as_table, listing, missing
 from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
-from .encoder import TableEncoder, check_names, read_columns
+from .encoder import TableEncoder, check_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -203,18 +203,14 @@ class TableSchema:
         frame : as for `encode`
         """
         check_names(frame.columns, self.target_names)
-        if self.task is not None:
-            return self._target(frame, 0)
-        wide = {name: self._target(frame, k) for k, name in enumerate(self.target_names)}
-        return type(frame)(wide, index=frame.index)
-
-    def _target(self, frame: DataFrame, k: int) -> np.ndarray:
-        values = frame[self.target_names[k]]
-        if self.regression:
-            unit = self.target_units[k] if self.target_units else ""
-            numbers = read_target(values, self.decimal, unit)
-            return (numbers - self.target_means[k]) / self.target_scales[k]
-        return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
+        found = {}
+        for k, name in enumerate(self.target_names):
+            if self.regression:
+                numbers = read_target(frame[name], self.decimal, self.target_units[k] if self.target_units else "")
+                found[name] = (numbers - self.target_means[k]) / self.target_scales[k]
+            else:
+                found[name] = class_labels(frame[name])
+        return type(frame)(found, index=frame.index) if self.task is None else found[self.target_names[0]]
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
         """Return predictions of the model in the units of the table."""
@@ -255,7 +251,7 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
     if hasattr(frame, "iloc"):
         check_names(frame.columns, names)
         frame = frame[list(names)]
-    table = read_columns(frame)
+    table = as_table(frame, "X")
     if table is None:
         raise TypeError(
             "this model was fitted on a table: pass a data frame of pandas, polars or Arrow, or dict of columns, with "
@@ -267,7 +263,9 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
 
 
 def class_labels(values: Series) -> np.ndarray:
-    """Return class labels: integers if all are whole numbers, else text; None if missing."""
+    """Return class labels: booleans, integers if all are whole numbers, else text; None if missing."""
+    if values.dtype.kind in "biu":
+        return values.to_numpy()
     if values.dtype.kind == "f" and are_whole(values):
         return values.to_numpy().astype(np.int64)
     texts = values.astype(object).map(str, na_action="ignore")

@@ -317,12 +317,3 @@ def make_baselines(classification: bool, names: Any = None, random_state: int = 
         if name not in BASELINES:
             raise ValueError(f"no baseline is named {name!r}; there are: {'; '.join(BASELINES)}")
     return {name: BASELINES[name](classification, random_state) for name in names}
-
-
-def how_to_make(name: str, classification: bool = False) -> str:
-    """Return the class, and the command if there is one, that creates the model with this name."""
-    if name == KIN:
-        return f"`kernelkin fit`, or kernelkin.{'KinClassifier' if classification else 'KinRegressor'}"
-    if name not in BASELINES:
-        return name
-    return f"kernelkin.relations.{BASELINES[name].__name__}" + ("(classification=True)" if classification else "")

@@ -25,7 +25,8 @@ class Progress:
     """Show the current step and an estimate of the remaining time, from the durations measured so far.
 
     Methods may be called from any thread. If the stream cannot be written, such as a closed pipe, the display stops and
-    the work continues. `weights` are the relative durations of the `total` steps; equal by default.
+    the work continues. `weights` are the relative durations of the `total` steps; equal by default. Nothing is displayed
+    unless `shown`.
 
     >>> with Progress(2, stream=sys.stdout) as progress:
     ...     progress.begin("average kernel")
@@ -40,9 +41,10 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
         weights: Sequence[float] | None = None,
+        shown: bool = True,
     ) -> None:
         self._ends = list(accumulate(weights or [1.0] * total, initial=0.0))
-        self._stream, self._clock = sys.stderr if stream is None else stream, clock
+        self._stream, self._clock = (sys.stderr if stream is None else stream) if shown else None, clock
         self._bar = self._stream is not None and self._stream.isatty()
         self._start = self._last = clock()
         self.number, self._text = 0, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -275,10 +275,8 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
             f"task_column={tasks!r} on the estimator"
         )
     columns: dict[Any, Any] = {}
-    if isinstance(tasks, Mapping):
-        columns = dict(tasks)
-    elif (table := as_table(tasks, "tasks")) is not None and len(table.names) > 1:
-        columns = dict(zip(table.names, table.columns, strict=True))
+    if (table := as_table(tasks, "tasks")) is not None:
+        columns = dict(zip(table.names, table.columns, strict=True)) if len(table.names) > 1 else {}
     elif (labels := as_array(tasks, "tasks")).ndim == 2 and labels.shape[1] > 1:
         columns = dict(enumerate(labels.T))
     if columns:

@@ -6,7 +6,6 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -242,10 +241,9 @@ def sharing_report(
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
         parts[NEW_GROUPS] = rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)
-    with Progress(1) if verbose else nullcontext() as display:
-        if display is not None:
-            display.begin("does sharing help")
-        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.share)
+    with Progress(1, shown=verbose > 0) as display:
+        display.begin("does sharing help")
+        found = _held_out(rows, models, parts, time_limit, callback or display.share)
     how = {NEW_ROWS: f"{cv} folds inside groups", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
     comparisons = {each: rows.compare(each, how[each], *found[each], target_scale) for each in found}
@@ -257,7 +255,7 @@ def _held_out(
     models: dict[str, Any],
     parts: dict[str, np.ndarray],
     time_limit: float | None,
-    report: Callable[[float, str], None] | None,
+    report: Callable[[float, str], None],
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray | None]]:
     """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question.
 
@@ -266,7 +264,7 @@ def _held_out(
     found = {}
     each = sum(_WORK.get(name, 1.0) for name in models)
     total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
-    began, done, report = time.monotonic(), 0.0, report or (lambda share, text: None)
+    began, done = time.monotonic(), 0.0
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
         work = each * len(numbers)

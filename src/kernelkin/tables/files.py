@@ -53,7 +53,7 @@ _UNPACK: dict[str, Callable[[str], Any]] = {
     ".zip": lambda path: _open_zip(path),
 }
 _PACK = (".gz",)
-_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
+_OTHER_FORMAT = re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$)|<[!?a-zA-Z])')
 # The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
@@ -202,11 +202,8 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], di
             file.seek(0)
         if "\0" in first:
             raise ValueError(f"{display_name(path)} is not text: if it is UTF-16, use --encoding utf-16")
-        for name, pattern in _OTHER_FORMATS.items():
-            if pattern.match(first):
-                script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
-                advice = script if name == "JSON" else "it may be an error page from a server"
-                raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
+        if _OTHER_FORMAT.match(first):
+            raise ValueError(f"{display_name(path)} is JSON, HTML or XML, not a table: save it as CSV")
         separator = form.separator or input_separator(path)
         if form.separator is None and separator not in first:
             separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)

@@ -25,7 +25,7 @@ class Progress:
     """Show the current step and an estimate of the remaining time, from the durations measured so far.
 
     Methods may be called from any thread. If the stream cannot be written, such as a closed pipe, the display stops and
-    the work continues. `weights` are the relative durations of the `total` steps; equal by default. Nothing is displayed
+    the work continues. `weights` are the relative durations of the `total` steps; equal by default. Nothing is shown
     unless `shown`.
 
     >>> with Progress(2, stream=sys.stdout) as progress:

@@ -34,7 +34,7 @@ KIN = "Kin"
 
 # Widths of Gaussian kernels, relative to the square root of the number of standardised columns.
 WIDTHS = (0.5, 1.0, 2.0, 4.0)
-# With the last penalty only the mean is left.
+# The last penalty is so large that only the mean remains.
 PENALTIES = np.append(np.logspace(-3.0, 3.0, 13), 1e9)
 GROUP_WEIGHTS = (0.3, 1.0, 3.0)
 LANDMARKS, GROUP_COLUMNS = 300, 500

@@ -11,9 +11,9 @@ import importlib
 import inspect
 import json
 import math
-import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -70,8 +70,6 @@ class _Writer:
         self._known: dict[int, tuple[dict[str, int] | None, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
-        if isinstance(value, os.PathLike):
-            value = os.fspath(value)
         if type(value) in _PLAIN:
             return value
         if id(value) in self._known:
@@ -257,10 +255,8 @@ def _find_class(name: str) -> type:
     module, _, cls_name = name.partition(":")
     found = None
     if module == _LINEAR_MODELS or _MODULE.fullmatch(module):
-        try:
+        with suppress(ImportError):
             found = vars(importlib.import_module(module)).get(cls_name)
-        except ImportError:
-            found = None
     if not isinstance(found, type) or _class_name(found) != name or not is_storable(found):
         raise ValueFault(f"{name!r:.120} cannot be part of a model")
     return found

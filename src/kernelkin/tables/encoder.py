@@ -111,7 +111,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ |= {name: reason for name, reason in found.items() if isinstance(reason, str)}
         if not columns:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
-            reasons = reasons or "the table has no others"
+            reasons = reasons or "the table has no other columns"
             few = "the table has one row only (n_samples=1)"
             raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
         self.columns_ = columns

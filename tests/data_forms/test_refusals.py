@@ -138,7 +138,7 @@ WEIGHTS = {
     "text": (["x"] * N, r"sample_weight: could not convert string to float: 'x'$"),
     "too small": (
         1e-320 * np.ones(N),
-        r"sample_weight has no value above 1e-320 in size; squares of numbers below 1\.49e-151 underflow: rescale sample",
+        r"sample_weight has no value above 1e-320 in size; squares of numbers below 1\.49e-151 underflow: rescale",
     ),
     "too large": (1e155 * np.ones(N), r"sample_weight has values of size 1e\+155; above 1e\+30 a fit overflows: resc"),
     "zero for a task": (np.repeat([1, 0, 1], 4), r"task 10 has no samples \(n_samples=0\) with a label and a positive"),

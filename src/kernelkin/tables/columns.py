@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal as DecimalNumber
+from functools import partial
 from numbers import Number
 from typing import Literal
 
@@ -270,28 +271,22 @@ def _weekday(days: np.ndarray) -> np.ndarray:
 
 
 def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) -> np.ndarray:
-    """Return the features (n, d) of the rows of a table with these columns.
-
-    Numbers are standardised in one block, for speed with tens of thousands of columns.
-    """
+    """Return the features (n, d) of the rows of a table with these columns."""
     cells = dict(zip(table.names, table.columns, strict=True))
-    ends = np.cumsum([len(column.features) for column in columns]).tolist()
-    out = np.zeros((table.n_rows, ends[-1]))
-    starts = [end - len(column.features) for column, end in zip(columns, ends, strict=True)]
-    numbers = [(c, start) for c, start in zip(columns, starts, strict=True) if c.kind in ("number", "boolean")]
-    if numbers:
-        values = np.stack([read_numbers(c.name, cells[c.name], c.kind, decimal, c.unit) for c, _ in numbers], axis=1)
-        gone = np.isnan(values)
-        values -= np.array([c.mean for c, _ in numbers])
-        values /= np.array([c.scale for c, _ in numbers])
-        out[:, [start for _, start in numbers]] = np.where(gone, 0.0, values)
-        flags = [(k, start + 1) for k, (c, start) in enumerate(numbers) if c.n_missing]
-        out[:, [place for _, place in flags]] = gone[:, [k for k, _ in flags]]
-    encoders: dict[str, Callable[[Column, np.ndarray], np.ndarray]] = {"text": _one_hot, "date": _date_features}
-    for column, start, end in zip(columns, starts, ends, strict=True):
-        if column.kind in encoders:
-            out[:, start:end] = encoders[column.kind](column, cells[column.name])
-    return out
+    encoders = {"text": _one_hot, "date": _date_features}
+    parts = []
+    for column in columns:
+        encode = encoders.get(column.kind, partial(_standardised, decimal=decimal))
+        parts.append(encode(column, cells[column.name]))
+    return np.hstack(parts)
+
+
+def _standardised(column: Column, values: np.ndarray, decimal: Decimal) -> np.ndarray:
+    """Return (n, k): numbers in standard units, zero for missing ones, and a feature that marks missing ones."""
+    numbers = read_numbers(column.name, values, column.kind, decimal, column.unit)
+    gone = np.isnan(numbers)
+    features = np.where(gone, 0.0, (numbers - column.mean) / column.scale)
+    return np.column_stack([features, gone]) if column.n_missing else features[:, np.newaxis]
 
 
 def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:

@@ -100,9 +100,7 @@ class TaskKFold(BaseCrossValidator):
         rows = [np.flatnonzero(codes == t) for t in range(codes.max() + 1)]
         classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))
         rng = check_random_state(self.random_state)
-        labels = np.empty(len(codes), dtype=np.intp)
-        for part, dealt in zip(rows, _deal([classes[part] for part in rows], self.n_splits, rng), strict=True):
-            labels[part] = dealt
+        labels = _deal(len(codes), rows, [classes[part] for part in rows], self.n_splits, rng)
         for fold in range(self.n_splits):
             yield np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
 
@@ -145,26 +143,25 @@ def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.ra
     """Return the fold of each row of X (n,)."""
     if data.form == "wide" and data.n_tasks > 1:
         return _wide_labels(data, classification, rng, n_splits)
-    labels = np.full(len(data.X), _ALWAYS_KEPT)
-    dealt = _deal([y if classification else np.zeros(len(y)) for y in data.y], n_splits, rng)
-    for rows, own in zip(data.rows, dealt, strict=True):
-        labels[rows] = own
-    return labels
+    classes = [y if classification else np.zeros(len(y)) for y in data.y]
+    return _deal(len(data.X), data.rows, classes, n_splits, rng)
 
 
-def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Return the fold of each row of each task, assigned in turn class by class; fold sizes differ by at most one."""
-    found = []
-    for own in classes:
+def _deal(
+    n: int, rows: Sequence[np.ndarray], classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the fold of each row (n,), assigned in turn, class by class, within each task.
+
+    `rows` and `classes` are those of each task. Fold sizes of a task differ by at most one.
+    """
+    labels = np.full(n, _ALWAYS_KEPT)
+    for part, own in zip(rows, classes, strict=True):
         order = rng.permutation(len(own))
         order = order[np.argsort(own[order], kind="stable")]
-        numbers = rng.permutation(n_splits)
-        labels = np.empty(len(own), dtype=np.intp)
-        labels[order] = numbers[np.arange(len(own)) % n_splits]
+        labels[part[order]] = rng.permutation(n_splits)[np.arange(len(own)) % n_splits]
         _, codes, counts = np.unique(own, return_inverse=True, return_counts=True)
-        labels[counts[codes] == 1] = _ALWAYS_KEPT
-        found.append(labels)
-    return found
+        labels[part[counts[codes] == 1]] = _ALWAYS_KEPT
+    return labels
 
 
 def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
@@ -180,12 +177,10 @@ def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
 
 def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomState, n_splits: int) -> np.ndarray:
     """Return the fold of each row of X. Rows of rare classes come first, each to the fold with the fewest of them."""
-    n = len(data.X)
-    labels = np.full(n, _ALWAYS_KEPT)
-    used = np.unique(np.concatenate(data.rows))
+    n, used = len(data.X), np.unique(np.concatenate(data.rows))
     if not classification:
-        (labels[used],) = _deal([np.zeros(len(used))], n_splits, rng)
-        return labels
+        return _deal(n, [used], [np.zeros(len(used))], n_splits, rng)
+    labels = np.full(n, _ALWAYS_KEPT)
     classes = [
         rows[y == name] for rows, y in zip(data.rows, data.y, strict=True) for name in np.unique(y)
     ]  # each class of each task, as rows of X

@@ -83,6 +83,8 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
     assert np.isfinite(saved.predict(new)).all()
     error = run(*argv[:-4], "--time", "shop", "-o", tmp_path / "n.kin", fails=True)
     assert "--time shop: a column of numbers or dates, and --task, are needed" in error
+    frame.assign(date=frame.date.where(frame.index != 5)).to_csv(tmp_path / "t.csv", index=False)
+    assert "t.csv: --time date: 1 rows have no time: fill in these cells" in run(*argv, fails=True)
     error = run(*argv, "--model", "AVG", fails=True)
     assert "AVG takes one grouping: give --task once, or use Kin" in error
 

@@ -103,6 +103,8 @@ def test_scores_are_those_of_scikit_learn_and_small_groups_have_none():
     scores = score_rows(labels, p, codes, np.array(["no", "yes"]))
     assert list(scores) == ["log loss", "AUC", "accuracy"]
     assert_allclose(scores["log loss"], log_loss(labels, p))
+    right = np.array(["no", "yes"])[p.argmax(axis=1)] == labels
+    assert_allclose(score_groups(labels, p, codes, 3, ["no", "yes"]), [right[:6].mean(), np.nan, np.nan])
 
 
 def test_unknown_names_are_refused():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkin.tables.files import MOST_COLUMNS, check_output, open_output, read_pieces, read_table
+from kernelkin.tables.files import MOST_COLUMNS, TextFormat, check_output, open_output, read_pieces, read_table
 
 
 def write(path, content):
@@ -172,3 +172,10 @@ def test_two_columns_of_one_name_are_refused_in_every_format(tmp_path):
     for ending in (".csv", ".xlsx"):
         with pytest.raises(ValueError, match=f"table{ending} has the column 'size' twice: rename one of them"):
             read_table(str(tmp_path / f"table{ending}"))
+
+
+def test_a_separator_is_one_character(tmp_path):
+    path = write(tmp_path / "table.csv", "shop;size,m\na;1\n")
+    assert read_table(path, form=TextFormat(";")).columns.tolist() == ["shop", "size,m"]
+    with pytest.raises(ValueError, match="the column separator must be one character, not ';;'"):
+        read_table(path, form=TextFormat(";;"))

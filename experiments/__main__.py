@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import experiments
-from kernelkin.files import Folder
 
 from .engine import run_protocol
 from .images_data import FOLDER as IMAGE_FOLDER
 from .protocol import Protocol, Setting
 from .report import goal_lines, write_report
-from .store import Store
+from .store import Folder, Store
 from .summary import summarise
 from .tables import main_table
 

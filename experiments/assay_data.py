@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import log_loss
 
-from kernelkin.files import Folder
-
 from . import metrics
 from .molecules import (
     describe_molecules,
@@ -64,8 +62,7 @@ def load(name: str) -> AssayData:
     """Read the data set from the cache; the first time, make it by RDKit from the file of SMILES."""
     path = CACHE / f"{name}.npz"
     if not path.exists():
-        folder = Folder(CACHE)
-        folder.prepare()
+        CACHE.mkdir(parents=True, exist_ok=True)
         _store(path, prepare(name))
     found = np.load(path)
     labels, names = found["labels"].astype(np.float64), found["names"].tolist()

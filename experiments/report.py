@@ -11,11 +11,10 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from kernelkin import __version__
-from kernelkin.files import Folder
 
 from .figures import draw_sizes
 from .protocol import Metric, Protocol
-from .store import Result
+from .store import Folder, Result
 from .summary import Cell, summarise, summarise_tasks
 from .tables import Table, main_table, show, task_table, time_table, to_csv
 

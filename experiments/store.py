@@ -7,9 +7,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from kernelkin.files import Folder
+from kernelkin.files import check_writable, write_whole
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,29 @@ class Result:
         """The mean over the tasks that are named for this run."""
         named = tasks[self.run]
         return sum(self.scores[task] for task in named) / len(named)
+
+
+class Folder:
+    """A folder with one file for each result. Several processes may use it at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise ValueError("the name of a folder is empty")
+        self.path = Path(path)
+
+    def prepare(self) -> None:
+        """Create the folder; raise if it cannot be written to."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        check_writable(self.path / "results.json")
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, or None if it does not exist."""
+        return (self.path / name).read_bytes() if (self.path / name).exists() else None
+
+    def write(self, name: str, content: bytes | str) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
 
 
 class Store:

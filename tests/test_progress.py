@@ -47,7 +47,6 @@ def test_a_step_whose_share_is_known(clock):
         progress.begin("search")
         clock.now += 6.0
         progress.share(0.5, "best so far: one")
-    assert progress.seconds_left == pytest.approx(10.0)
     assert log.getvalue().splitlines()[1] == "[1/2] search: best so far: one, about 10 s left"
 
 
@@ -55,9 +54,10 @@ def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch)
     monkeypatch.setenv("COLUMNS", "60")
     screen = Screen()
     with Progress(4, screen, clock) as progress:
-        progress.finish("a step with a name that is far too long for the width of this terminal")
-    first, last = screen.getvalue().split("\r\x1b[K")[1:]
-    assert first.startswith("#####............... [1/4] a step") and len(first) < 60
+        progress.begin("first")
+        progress.begin("a step with a name that is far too long for the width of this terminal")
+    _, first, last = screen.getvalue().split("\r\x1b[K")[1:]
+    assert first.startswith("#####............... [2/4] a step") and len(first) < 60
     assert last == "" and "\n" not in screen.getvalue()
 
 
@@ -79,7 +79,7 @@ def test_a_display_that_fails_does_not_stop_the_work(clock, error):
     progress = Progress(2, Broken(), clock)
     progress.begin("one")
     progress.begin("two")
-    assert progress.finished == 1
+    assert progress.number == 2
 
 
 def test_without_standard_error_nothing_is_shown(monkeypatch):
@@ -87,7 +87,7 @@ def test_without_standard_error_nothing_is_shown(monkeypatch):
     with Progress(2) as progress:
         progress.begin("one")
         progress.begin("two")
-        assert progress.finished == 1
+        assert progress.number == 2
 
 
 def test_texts_cannot_steer_the_terminal(clock):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and folders of such files."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from errno import EDQUOT, EFBIG, EISDIR, ENOSPC
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 # One block of a file system, to detect a full disk.
 _PROBE = bytes(4096)
@@ -57,37 +57,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), os.fspath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(Path(path).parent)!r} to write {Path(path).name!r} to")
-    if target.is_file() or not target.exists():
-        _probe(target.parent, path)
-
-
-class Folder:
-    """A folder with one file for each result. Several processes may use it at once."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        if not os.fspath(path):
-            raise ValueError("the name of a folder is empty")
-        self.path = Path(path)
-
-    def prepare(self) -> Self:
-        """Create the folder; raise if it cannot be written to."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        _probe(self.path, self.path)
-        return self
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None if it does not exist."""
-        return (self.path / name).read_bytes() if (self.path / name).exists() else None
-
-    def write(self, name: str, content: bytes | str) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-
-
-def _probe(folder: Path, path: str | os.PathLike[str]) -> None:
-    """Write a block and remove it; errors name `path`."""
-    partial = folder / f".{os.getpid()}-{token_hex(4)}.part"
+    if target.exists() and not target.is_file():
+        return
+    partial = target.with_name(f".{os.getpid()}-{token_hex(4)}.part")
     try:
         with _named(path, partial), open(partial, "xb") as file:
             file.write(_PROBE)

@@ -1,4 +1,4 @@
-"""Progress display: lines in a log, a bar on a terminal, with the time left.
+"""Progress display: lines in a log, or a bar on a terminal, with the time left.
 
 tqdm is not used because it does not support steps of different length, does not escape control characters, and raises
 an error when its stream is closed.
@@ -22,12 +22,11 @@ _CLEAR = "\r\x1b[K"  # erases the line that was drawn last
 
 
 class Progress:
-    """Count steps and estimate the remaining time from the durations measured so far.
+    """Show the current step and an estimate of the remaining time, from the durations measured so far.
 
-    Call either `begin` at the start of each step, which finishes the previous one, or `finish` at the end of each step,
-    from any thread. If the stream cannot be written, such as a closed pipe, the display stops and the work continues.
-
-    `weights` are the relative durations of the `total` steps; equal by default.
+    Methods may be called from any thread. If the stream cannot be written, such as a closed pipe, the display stops and
+    the work continues. `weights` are the relative durations of the `total` steps; equal by default. Nothing is shown
+    unless `shown`.
 
     >>> with Progress(2, stream=sys.stdout) as progress:
     ...     progress.begin("average kernel")
@@ -42,13 +41,13 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
         weights: Sequence[float] | None = None,
+        shown: bool = True,
     ) -> None:
-        self.total, self.finished = total, 0
-        self._work = list(accumulate(weights or [1.0] * total, initial=0.0))
-        self._stream, self._clock = sys.stderr if stream is None else stream, clock
+        self._ends = list(accumulate(weights or [1.0] * total, initial=0.0))
+        self._stream, self._clock = (sys.stderr if stream is None else stream) if shown else None, clock
         self._bar = self._stream is not None and self._stream.isatty()
-        self._start, self._last, self._shown = clock(), -INTERVAL, 0
-        self._begun, self._share, self._text = False, 0.0, ""
+        self._start = self._last = clock()
+        self.number, self._text = 0, ""
         self._lock = Lock()
 
     def __enter__(self) -> Progress:
@@ -60,33 +59,14 @@ class Progress:
     def begin(self, text: str) -> None:
         """Begin the next step; the previous one is finished."""
         with self._lock:
-            self.finished += self._begun
-            self._begun, self._share, self._text = True, 0.0, text
-            self._show(text)
+            self.number, self._text = self.number + 1, text
+            self._show(0.0, text)
 
     def share(self, share: float, text: str = "") -> None:
-        """Report the finished share of the current step, between 0 and 1."""
+        """Show the finished share of the current step, between 0 and 1, unless the display changed just before."""
         with self._lock:
-            self._share = share
-            self._show(f"{self._text}: {text}" if text else self._text)
-
-    def finish(self, text: str = "") -> None:
-        """Finish a step."""
-        with self._lock:
-            self.finished += 1
-            self._begun, self._share = False, 0.0
-            self._show(text)
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Return an estimate of the remaining seconds; None before the first measurement."""
-        done = self._done()
-        return (self._clock() - self._start) * (self._work[-1] - done) / done if done else None
-
-    def _done(self) -> float:
-        """Return the finished work, in units of the weights."""
-        begun, following = min(self.finished, self.total), min(self.finished + 1, self.total)
-        return self._work[begun] + self._share * (self._work[following] - self._work[begun])
+            if self._clock() - self._last >= (REDRAW if self._bar else INTERVAL):
+                self._show(share, f"{self._text}: {text}" if text else self._text)
 
     def clear(self) -> None:
         """Remove the bar from a terminal to print other text; the next step draws it again."""
@@ -94,19 +74,19 @@ class Progress:
             if self._bar:
                 self._write(_CLEAR)
 
-    def _show(self, text: str) -> None:
-        number, left, now = self.finished + self._begun, self.seconds_left, self._clock()
-        if number == self._shown and now - self._last < (REDRAW if self._bar else INTERVAL):
-            return
-        self._shown, self._last = number, now
-        line = f"[{number:{len(str(self.total))}d}/{self.total}] {printable(text)}".rstrip()
-        line += f", about {duration(left)} left" if left is not None and left >= 1 else ""
-        if not self._bar:
+    def _show(self, share: float, text: str) -> None:
+        self._last, total = self._clock(), len(self._ends) - 1
+        before, after = self._ends[self.number - 1 : self.number + 1]
+        done = before + share * (after - before)
+        left = (self._last - self._start) * (self._ends[-1] - done) / done if done else 0.0
+        line = f"[{self.number:{len(str(total))}d}/{total}] {printable(text)}"
+        line += f", about {duration(left)} left" if left >= 1 else ""
+        if self._bar:
+            filled = round(_BAR * min(done / self._ends[-1], 1.0))
+            shown = line[: shutil.get_terminal_size().columns - _BAR - 2]
+            self._write(f"{_CLEAR}{'#' * filled}{'.' * (_BAR - filled)} {shown}")
+        else:
             self._write(line + "\n")
-            return
-        filled = round(_BAR * min(self._done() / max(self._work[-1], 1e-9), 1.0))
-        shown = line[: shutil.get_terminal_size().columns - _BAR - 2]
-        self._write(f"{_CLEAR}{'#' * filled}{'.' * (_BAR - filled)} {shown}")
 
     def _write(self, text: str) -> None:
         try:

@@ -73,7 +73,7 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
     assert "Later rows of known groups: 36 test rows of 3 groups (the last 30% of each group)" in out
     assert "For later rows of known groups: " in out
     saved = load_model(tmp_path / "m.kin")
-    assert list(saved.schema.groupings) == ["day"] and [part.name for part in saved.model.groupings_] == ["day"]
+    assert saved.schema.task_names[1:] == ["day"] and [part.name for part in saved.model.groupings_] == ["day"]
     assert [found["question"] for found in saved.about["evaluations"]][:2] == [
         "new rows of known groups",
         "later rows of known groups",
@@ -83,6 +83,8 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
     assert np.isfinite(saved.predict(new)).all()
     error = run(*argv[:-4], "--time", "shop", "-o", tmp_path / "n.kin", fails=True)
     assert "--time shop: a column of numbers or dates, and --task, are needed" in error
+    frame.assign(date=frame.date.where(frame.index != 5)).to_csv(tmp_path / "t.csv", index=False)
+    assert "t.csv: --time date: 1 rows have no time: fill in these cells" in run(*argv, fails=True)
     error = run(*argv, "--model", "AVG", fails=True)
     assert "AVG takes one grouping: give --task once, or use Kin" in error
 

@@ -60,7 +60,7 @@ def test_a_group_may_be_new_in_one_grouping_and_known_in_another():
 def test_missing_labels_name_the_column():
     with pytest.raises(ValueError, match="tasks, column 'class' must be one label for each row"):
         read(tasks={"school": TASKS, "class": [[1, 2]] * 12})
-    with pytest.raises(ValueError, match="X has 12 rows, but tasks, column 'class' has 3"):
+    with pytest.raises(ValueError, match="the columns differ in length: 'school' has 12, 'class' has 3"):
         read(tasks={"school": TASKS, "class": [1, 2, 3]})
 
 

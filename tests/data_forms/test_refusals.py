@@ -42,7 +42,7 @@ ROWS = {
     "text inside": (put(X, (3, 1), "tall", object), rf"X, column 1: {TEXT}"),
     "beyond all floats": (put(X, (3, 1), 10**400, object), r"X, column 1: int too large to convert to float$"),
     "a date of Python": (put(X, (3, 1), date(2020, 1, 1), object), r"X, column 1 holds dates or times \(object\), not"),
-    "dates": (X.astype("datetime64[s]"), r"X holds dates or times \(datetime64\[s\]\), not numbers$"),
+    "dates": (X.astype("datetime64[s]"), r"X, column 0 holds dates or times \(datetime64\[s\]\), not numbers: encode "),
     "complex": (X + 1j, r"X: Complex data not supported\n"),
     "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in or leave them out$"),
     "sparse": (csr_array(X), r"Sparse data was passed for X, but dense data is required\. Use '\.toarray\(\)'"),
@@ -138,7 +138,7 @@ WEIGHTS = {
     "text": (["x"] * N, r"sample_weight: could not convert string to float: 'x'$"),
     "too small": (
         1e-320 * np.ones(N),
-        r"sample_weight has no value above 1e-320 in size; below 1\.49e-151 their squares vanish: rescale sample_weigh",
+        r"sample_weight has no value above 1e-320 in size; squares of numbers below 1\.49e-151 underflow: rescale",
     ),
     "too large": (1e155 * np.ones(N), r"sample_weight has values of size 1e\+155; above 1e\+30 a fit overflows: resc"),
     "zero for a task": (np.repeat([1, 0, 1], 4), r"task 10 has no samples \(n_samples=0\) with a label and a positive"),

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from kernelkin.relations.baselines import BASELINES, BOOSTING, KIN, how_to_make, leave_one_out, make_baselines
+from kernelkin.relations.baselines import BASELINES, BOOSTING, leave_one_out, make_baselines
 from kernelkin.relations.scores import score_groups, score_rows
 
 
@@ -103,10 +103,10 @@ def test_scores_are_those_of_scikit_learn_and_small_groups_have_none():
     scores = score_rows(labels, p, codes, np.array(["no", "yes"]))
     assert list(scores) == ["log loss", "AUC", "accuracy"]
     assert_allclose(scores["log loss"], log_loss(labels, p))
+    right = np.array(["no", "yes"])[p.argmax(axis=1)] == labels
+    assert_allclose(score_groups(labels, p, codes, 3, ["no", "yes"]), [right[:6].mean(), np.nan, np.nan])
 
 
-def test_the_way_to_a_model_is_named():
-    assert how_to_make(KIN, classification=True) == "`kernelkin fit`, or kernelkin.KinClassifier"
-    assert how_to_make("a linear mixed model") == "kernelkin.relations.LinearMixedModel"
+def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="no baseline is named 'linear'"):
         make_baselines(False, ["linear"])

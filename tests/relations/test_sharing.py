@@ -12,10 +12,14 @@ from kernelkin import (
     KinRegressor,
     MKMTRLRegressor,
     MKMTRLRegressorCV,
+    STLRegressor,
+    TwoStageMKMTRLRegressor,
     sharing_report,
 )
+from kernelkin.paper import IKLRegressor
+from kernelkin.paper.model_selection import MultiTaskCV
 from kernelkin.relations import SharingReport
-from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE
+from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, make_baselines
 from kernelkin.relations.scores import Gain
 from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, Comparison
 from kernelkin.storage.values import dump, load
@@ -35,8 +39,8 @@ def made_report(scores, gains, name=KIN):
     found = {other: {"RMSE": 1.0, "R²": value, "R² within groups": 0.1} for other, value in scores.items()}
     gained = {other: Gain(*ends) for other, ends in gains.items()}
     compared = Comparison("5 folds inside groups", np.array([10, 10]), found, gained)
-    maker = "`kernelkin fit`, or kernelkin.KinRegressor"
-    return SharingReport(name, maker, np.array(["a", "b"]), {NEW_ROWS: compared})
+    makers = {KIN: "`kernelkin fit`, or kernelkin.KinRegressor", LINEAR: "kernelkin.relations.LinearMixedModel"}
+    return SharingReport(name, makers, np.array(["a", "b"]), {NEW_ROWS: compared})
 
 
 def test_sharing_pays_where_tasks_are_one_function_with_few_rows():
@@ -44,7 +48,9 @@ def test_sharing_pays_where_tasks_are_one_function_with_few_rows():
     report = sharing_report(MKMTRLRegressor(C=10.0, couplings="common"), X, y, tasks, baselines=[SEPARATE], **QUICK)
     found = report.comparisons[NEW_ROWS]
     assert found.gains[SEPARATE].sign == 1 and found.test_rows.tolist() == [10] * 8
-    assert report.verdict.startswith("Recommendation: MKMTRLRegressor (kernelkin.MKMTRLRegressor): R² ")
+    assert report.verdict.startswith(
+        "Recommendation: MKMTRLRegressor (`kernelkin fit --model MK-MTRL`, or kernelkin.MKMTRLRegressor): R² "
+    )
     assert list(found.scores[SEPARATE]) == ["RMSE", "R²", "R² within groups"]
 
 
@@ -52,7 +58,21 @@ def test_kin_is_recommended_to_models_that_share_nothing():
     X, y, tasks = one_function(12, 6)
     report = sharing_report(AverageRegressor(C=10.0), X, y, tasks, baselines=[KIN], name="AVG", **QUICK)
     assert report.verdict.startswith("Recommendation: Kin (`kernelkin fit`, or kernelkin.KinRegressor): R² ")
-    assert report.maker == "`kernelkin fit --model AVG`, or kernelkin.AverageRegressor"
+    assert report.makers["AVG"] == "`kernelkin fit --model AVG`, or kernelkin.AverageRegressor"
+
+
+def test_every_model_of_a_comparison_has_its_class_and_command():
+    X, y, tasks = one_function(3, 8)
+    others = {"alone": STLRegressor(), "searched": MultiTaskCV(IKLRegressor(), cv=2)}
+    others |= {"linear": make_baselines(False, [LINEAR])[LINEAR], "online": TwoStageMKMTRLRegressor(n_rounds=20)}
+    report = sharing_report(AverageRegressor(), X, y, tasks, baselines=others, **QUICK)
+    assert report.makers == {
+        "AverageRegressor": "`kernelkin fit --model AVG`, or kernelkin.AverageRegressor",
+        "alone": "`kernelkin fit --model STL`, or kernelkin.STLRegressor",
+        "searched": "`kernelkin fit --model IKL --cv`, or kernelkin.paper.IKLRegressor",
+        "linear": "kernelkin.relations.LinearMixedModel",
+        "online": "`kernelkin fit --model 'Two-stage MK-MTRL'`, or kernelkin.TwoStageMKMTRLRegressor",
+    }
 
 
 def test_the_verdict_follows_r2_over_all_rows_and_its_interval():
@@ -110,7 +130,22 @@ def test_predictions_are_those_of_fits_without_the_row():
     for given, column in ((table, "day"), (table, 2), (table.to_numpy(), 2)):
         named = sharing_report(AverageRegressor(), given, y, tasks, baselines=[LINEAR], time_column=column, **QUICK)
         assert named.comparisons[LATER_ROWS].test_rows.tolist() == [2, 2, 2]
-    with pytest.raises(ValueError, match="time_column='week' is not a column of X, which has 'a', 'b', 'day'"):
+    dates = [f"{3 * day + 1:02d}.{1 + day % 2:02d}.2024" for day in range(8)]
+    order = np.argsort(np.argsort([f"{text[6:]}{text[3:5]}{text[:2]}" for text in dates]))
+    table["when"] = np.tile(dates, 3)
+    named = sharing_report(AverageRegressor(), X, y, tasks, baselines=[LINEAR], time_column=table["when"], **QUICK)
+    kept = np.tile(order, 3) < 6
+    model = LinearMixedModel().fit(X[kept], y[kept], tasks[kept])
+    error = np.sqrt(np.mean((model.predict(X[~kept], tasks[~kept]) - y[~kept]) ** 2))
+    assert_allclose(named.comparisons[LATER_ROWS].scores[LINEAR]["RMSE"], error)
+    for times, message in {
+        "text": (["early", "late"] * 12, "time_column has no numbers or dates: it is text"),
+        "missing": ([None, *days[1:]], "time_column has 1 missing values"),
+        "short": (days[:5], "X has 24 rows, but time_column has 5"),
+    }.values():
+        with pytest.raises(ValueError, match=message):
+            sharing_report(AverageRegressor(), X, y, tasks, time_column=times)
+    with pytest.raises(ValueError, match="time_column='week' is not a column of X, which has 'a', 'b', 'day', 'when'"):
         sharing_report(AverageRegressor(), table, y, tasks, time_column="week")
 
 

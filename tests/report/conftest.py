@@ -58,8 +58,8 @@ def made_comparison(tasks):
     ends = {SEPARATE: (0.3, 0.2, 0.4), BOOSTING: (0.01, -0.05, 0.06)}
     gains = {name: Gain(*parts) for name, parts in ends.items()}
     found = Comparison("5 folds inside groups", np.full(T, 6), scores, gains)
-    maker = "kernelkin.MKMTRLRegressor"
-    return SharingReport("MK-MTRL", maker, np.asarray(tasks), {"new rows of known groups": found})
+    makers = {"MK-MTRL": "kernelkin.MKMTRLRegressor", SEPARATE: "SeparateModels", BOOSTING: "GradientBoosting"}
+    return SharingReport("MK-MTRL", makers, np.asarray(tasks), {"new rows of known groups": found})
 
 
 @pytest.fixture(scope="package")

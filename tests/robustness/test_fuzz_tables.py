@@ -64,8 +64,8 @@ REFUSED = {
         b"# made by a machine\na,b\n1,2\n",
         "more fields .* remove lines above the header",
     ),
-    "JSON": (b'[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "is JSON, not a table: in Python, pandas.read_json"),
-    "HTML": (b"<!DOCTYPE html>\n<p>Not found, a\n", "is HTML or XML, not a table: it may be an error page"),
+    "JSON": (b'[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "is JSON, HTML or XML, not a table"),
+    "HTML": (b"<!DOCTYPE html>\n<p>Not found, a\n", "is JSON, HTML or XML, not a table"),
 }
 
 

@@ -125,17 +125,20 @@ def test_only_classes_of_known_packages_are_storable():
     from sklearn.linear_model import Lasso
     from sklearn.pipeline import Pipeline
 
-    from kernelkin.files import Folder
+    from kernelkin.progress import Progress
 
     estimators = [estimator for model in kernelkin.all_models() for estimator in model.estimators]
     assert all(map(is_storable, [*estimators, MultiTaskKernelEstimator, LpPenalty, Lasso, TableSchema]))
-    assert not any(map(is_storable, [Pipeline, Folder, OwnKernel, dict, type, subprocess.Popen]))
+    assert not any(map(is_storable, [Pipeline, Progress, OwnKernel, dict, type, subprocess.Popen]))
 
 
-def test_functions_that_are_called_during_a_fit_are_left_out(path):
+def test_what_only_a_fit_uses_is_left_out(path):
     fitted = MKMTRLRegressor(callback=print).fit(X, Y, tasks=TASKS)
     save_model(fitted, path)
     assert load_model(path).model.callback is None and fitted.callback is print
+    seeded = TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(0)).fit(X, Y, tasks=TASKS)
+    save_model(seeded, path)
+    assert load_model(path).model.random_state is None
 
 
 def test_a_two_stage_model_continues_its_stream(path):

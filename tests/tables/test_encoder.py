@@ -255,3 +255,12 @@ def test_one_date_that_can_be_read_in_one_way_decides(form, order, day_first):
 
 def test_dates_with_points_are_not_ambiguous():
     assert "day.month.year," in encode(days_and_months((3, 7), "{1:02d}.{0:02d}.2003"))[1].describe()
+
+
+@pytest.mark.parametrize(("texts", "kind"), [(["1,5", "2,5"], "text"), (["1,5", "2,5", "3,5"], None)])
+def test_decimal_commas_are_pointed_out_from_three_values_on(texts, kind):
+    """Two values may be names of classes; more are numbers that the option `decimal` reads."""
+    table = pd.DataFrame({"size": range(12), "price": texts * (12 // len(texts))})
+    encoder = TableEncoder().fit(table)
+    assert {column.name: column.kind for column in encoder.columns_}.get("price") == kind
+    assert ("set decimal to ','" in encoder.left_out_.get("price", "")) is (kind is None)

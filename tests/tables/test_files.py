@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelkin.tables.files import MOST_COLUMNS, check_output, open_output, read_pieces, read_table
+from kernelkin.tables.files import MOST_COLUMNS, TextFormat, check_output, open_output, read_pieces, read_table
 
 
 def write(path, content):
@@ -163,3 +163,19 @@ def test_an_empty_task_or_target_of_excel_is_missing(tmp_path):
     pd.DataFrame({"task": ["a", None, "b"], "x": [1, 2, 3], "y": ["p", "q", None]}).to_excel(tmp_path / "t.xlsx")
     frame = read_table(str(tmp_path / "t.xlsx"), "task", "y")
     assert frame.task.isna().tolist() == [False, True, False] and frame.y.isna().tolist() == [False, False, True]
+
+
+def test_two_columns_of_one_name_are_refused_in_every_format(tmp_path):
+    frame = pd.DataFrame([["a", 1.0, 2.0]], columns=["shop", "size", "size"])
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.to_excel(tmp_path / "table.xlsx", index=False)
+    for ending in (".csv", ".xlsx"):
+        with pytest.raises(ValueError, match=f"table{ending} has the column 'size' twice: rename one of them"):
+            read_table(str(tmp_path / f"table{ending}"))
+
+
+def test_a_separator_is_one_character(tmp_path):
+    path = write(tmp_path / "table.csv", "shop;size,m\na;1\n")
+    assert read_table(path, form=TextFormat(";")).columns.tolist() == ["shop", "size,m"]
+    with pytest.raises(ValueError, match="the column separator must be one character, not ';;'"):
+        read_table(path, form=TextFormat(";;"))

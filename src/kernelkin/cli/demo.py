@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..files import Folder, open_whole, write_whole
+from ..files import check_writable, open_whole, write_whole
 from ..kin.estimators import KinRegressor
 from ..relations.baselines import KIN, LinearMixedModel, make_baselines
 
@@ -133,7 +133,8 @@ def run(arguments: Namespace, terminal: Terminal) -> DemoResult:
     began, folder, rows, draws = time.perf_counter(), Path(arguments.out), arguments.rows, arguments.draws
     if rows < 2 or draws < 1:
         raise ValueError(f"the demo needs two rows of each group and one draw at least, not {rows} and {draws}")
-    Folder(folder).prepare()
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder / "results.json")
     try:
         panel = PANELS[arguments.data]()
     except ImportError as error:

@@ -198,13 +198,13 @@ def time_position(schema: TableSchema, arguments: Namespace) -> int | None:
     name = arguments.time
     if name is None:
         return None
-    kinds = {column.name: column.kind for column in schema.columns}
-    if kinds.get(name) not in ("number", "date") or schema.task is None:
-        reason = schema.left_out.get(name, f"it is {kinds[name]}" if name in kinds else "there is no such column")
-        raise ValueError(
-            f"{display_name(arguments.data)}: --time {name}: a column of numbers or dates, and --task, are "
-            f"needed ({reason})"
-        )
+    where = f"{display_name(arguments.data)}: --time {name}"
+    column = next((column for column in schema.columns if column.name == name), None)
+    if column is None or column.kind not in ("number", "date") or schema.task is None:
+        reason = schema.left_out.get(name, "there is no such column" if column is None else f"it is {column.kind}")
+        raise ValueError(f"{where}: a column of numbers or dates, and --task, are needed ({reason})")
+    if column.n_missing:
+        raise ValueError(f"{where}: {column.n_missing} rows have no time: fill in these cells or leave out these rows")
     # The first feature of a number or a date is its standardised value.
     return schema.encoder.groups_[name][0]
 

@@ -40,8 +40,8 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
         found.append(("target", f"{schema.target!r}, {'a number' if schema.regression else 'a class'}"))
         groups = f"{len(model.tasks_)} groups: {listing(model.tasks_, 5)}"
         found.append(("task", f"{schema.task!r}, {groups}" if schema.task is not None else f"every target; {groups}"))
-        if schema.groupings:
-            found.append(("also by", listing(list(schema.groupings), 6)))
+        if len(schema.task_names) > 1:
+            found.append(("also by", listing(schema.task_names[1:], 6)))
         names = listing([column.name for column in schema.columns], 6)
         found.append(("features", f"{len(schema.features)} from {len(schema.columns)} columns: {names}"))
         found.append(("fitted to", f"{schema.n_rows} rows"))

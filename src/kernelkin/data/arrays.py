@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any
@@ -62,9 +62,15 @@ class Table:
 
 
 def as_table(values: Any, name: str) -> Table | None:
-    """Return a data frame as a `Table`, or None if `values` is not a data frame. Errors refer to it as `name`."""
+    """Return a data frame or dict of columns as a `Table`; None for anything else. Errors refer to it as `name`."""
     if isinstance(values, Table):
         return values
+    if isinstance(values, Mapping):
+        arrays = {column: as_array(cells, f"column {column!r}") for column, cells in values.items()}
+        if len(set(map(len, arrays.values()))) > 1:
+            lengths = ", ".join(f"{column!r} has {len(array)}" for column, array in arrays.items())
+            raise ValueError(f"the columns differ in length: {lengths}")
+        return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
         raise TypeError(f"{name} is a {kind.__name__}, whose rows are not in memory: collect them first")
@@ -112,8 +118,9 @@ def as_array(values: Any, name: str) -> np.ndarray:
     table = as_table(values, name)
     if table is not None:
         return _stack_columns(table, name)
-    if hasattr(values, "detach"):
-        return _from_tensor(values, name)
+    if hasattr(values, "detach"):  # a PyTorch tensor; NumPy has no bfloat16
+        tensor = values.detach().cpu()
+        values = tensor.double() if "bfloat16" in str(tensor.dtype) else tensor
     is_column = hasattr(values, "to_numpy") and (hasattr(values, "to_pylist") or hasattr(values, "to_list"))
     try:
         array = _column_array(values) if is_column else np.asarray(values)
@@ -122,14 +129,6 @@ def as_array(values: Any, name: str) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError) as error:
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name} is not an array: {error}") from None
     return array
-
-
-def _from_tensor(tensor: Any, name: str) -> np.ndarray:
-    """Return a PyTorch tensor as an array; bfloat16, which NumPy does not have, becomes float64."""
-    if "sparse" in str(tensor.layout):
-        raise TypeError(f"Sparse data was passed for {name}, but dense data is required: use {name}.to_dense()")
-    tensor = tensor.detach().cpu()
-    return (tensor.double() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
 
 
 def _stack_columns(table: Table, name: str) -> np.ndarray:

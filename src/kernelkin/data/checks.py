@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,8 @@ def check_size(name: str, values: np.ndarray, limit: float, *, fitting: bool) ->
     least = 1e3 * float(np.sqrt(np.finfo(values.dtype).tiny))
     if fitting and 0 < largest < least:
         raise ValueError(
-            f"{name} has no value above {largest:.3g} in size; below {least:.3g} their squares vanish: rescale {name}"
+            f"{name} has no value above {largest:.3g} in size; squares of numbers below {least:.3g} underflow: "
+            f"rescale {name}"
         )
 
 
@@ -100,14 +101,12 @@ def check_rows(X: Any, *, fitting: bool, precomputed: bool = False, task_column:
     """
     layout: dict[str, Any] = {"allow_nd": True} if precomputed else {"order": "C"}
     given = X
-    if isinstance(X, Table) or (not issparse(X) and X.ndim == 2 and X.dtype.kind in "OUS"):
+    if isinstance(X, Table) or (not issparse(X) and X.ndim == 2 and X.dtype.kind in "OUSmM"):
         labels = _column_labels(X, task_column)
         if not labels:
             raise ValueError("X has no columns of features")
-        columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, ("object",) * X.shape[1])
+        columns, types = (X.columns, X.types) if isinstance(X, Table) else (X.T, (str(X.dtype),) * X.shape[1])
         X = np.stack([_as_floats(*column) for column in zip(columns, types, labels, strict=True)], axis=1)
-    elif not issparse(X) and X.dtype.kind in "mM":
-        raise TypeError(f"X holds dates or times ({X.dtype}), not numbers")
     try:
         # Values too large for a float become infinite, and are refused as infinite.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -146,8 +145,6 @@ def _as_floats(values: np.ndarray, type_name: str, label: str) -> np.ndarray:
     if words is not None:
         advice = f": {ENCODE}" if words in ("categories", "dates or times") else ""
         raise TypeError(f"{label} holds {words} ({type_name}), not numbers{advice}")
-    if values.dtype.kind == "c":
-        raise ValueError(f"{label}: Complex data not supported")
     if values.dtype.kind not in "OUS":
         return values
     try:
@@ -275,10 +272,8 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
             f"task_column={tasks!r} on the estimator"
         )
     columns: dict[Any, Any] = {}
-    if isinstance(tasks, Mapping):
-        columns = dict(tasks)
-    elif (table := as_table(tasks, "tasks")) is not None and len(table.names) > 1:
-        columns = dict(zip(table.names, table.columns, strict=True))
+    if (table := as_table(tasks, "tasks")) is not None:
+        columns = dict(zip(table.names, table.columns, strict=True)) if len(table.names) > 1 else {}
     elif (labels := as_array(tasks, "tasks")).ndim == 2 and labels.shape[1] > 1:
         columns = dict(enumerate(labels.T))
     if columns:

@@ -100,9 +100,7 @@ class TaskKFold(BaseCrossValidator):
         rows = [np.flatnonzero(codes == t) for t in range(codes.max() + 1)]
         classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))
         rng = check_random_state(self.random_state)
-        labels = np.empty(len(codes), dtype=np.intp)
-        for part, dealt in zip(rows, _deal([classes[part] for part in rows], self.n_splits, rng), strict=True):
-            labels[part] = dealt
+        labels = _deal(len(codes), rows, [classes[part] for part in rows], self.n_splits, rng)
         for fold in range(self.n_splits):
             yield np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
 
@@ -111,45 +109,59 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     """Return folds of the rows of each task.
 
     `cv` is a number of folds, a scikit-learn splitter, or the training and test rows of X for each fold. A splitter
-    gets the tasks as groups. On wide data, the training and test rows may be masks (n, T), which hold out a row for
-    some of the tasks only. A number splits within each task, as `TaskKFold` does; in classification each class is split
-    separately, so that no training set loses a class. On wide data it holds out a row for all tasks at once.
+    gets the tasks as groups. A number splits within each task, as `TaskKFold` does; in classification each class is
+    split separately, so that no training set loses a class. On wide data it holds out a row for all tasks at once.
     """
     if isinstance(cv, int | np.integer):
-        rng = check_random_state(random_state)
-        if data.form == "wide" and data.n_tasks > 1:
-            every = _wide_labels(data, classification, rng, int(cv))
-            labels = [every[rows] for rows in data.rows]
-        else:
-            labels = _deal([y if classification else np.zeros(len(y)) for y in data.y], int(cv), rng)
-        folds = [
-            Fold(tuple(np.flatnonzero(own != k) for own in labels), tuple(np.flatnonzero(own == k) for own in labels))
-            for k in range(int(cv))
-        ]
-        folds = [fold for fold in folds if any(map(len, fold.held))]
-        if not folds:
+        labels = _fold_labels(data, int(cv), classification, check_random_state(random_state))
+        if (labels == _ALWAYS_KEPT).all():
             alone = "every class of every task has one row" if classification else "every task has one row"
             advice = "; to predict numbers, use a regressor" if classification else ""
             raise ValueError(f"cross-validation has no rows to hold out: {alone}, needed for training{advice}")
-    else:
-        folds = _given_folds(data, _splits(data, cv) if hasattr(cv, "get_n_splits") else cv)
+        cv = [(labels != k, labels == k) for k in range(int(cv)) if k in labels]
+    elif hasattr(cv, "get_n_splits"):
+        cv = _splits(data, cv)
+    folds = []
+    for number, pair in enumerate(cv):
+        try:
+            kept, held = (_positions(data, part) for part in pair)
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
+        folds.append(Fold(kept, held))
     _check(folds, data, classification)
     return folds
 
 
-def _deal(classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Return the fold of each row of each task, assigned in turn class by class; fold sizes differ by at most one."""
-    found = []
-    for own in classes:
+def _positions(data: TaskData, part: Any) -> tuple[np.ndarray, ...]:
+    """Return the positions of rows of X, or of a mask (n,), within the rows of each task."""
+    mask = np.zeros(len(data.X), dtype=bool)
+    mask[np.asarray(part)] = True
+    return tuple(np.flatnonzero(mask[rows]) for rows in data.rows)
+
+
+def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.random.RandomState) -> np.ndarray:
+    """Return the fold of each row of X (n,)."""
+    if data.form == "wide" and data.n_tasks > 1:
+        return _wide_labels(data, classification, rng, n_splits)
+    classes = [y if classification else np.zeros(len(y)) for y in data.y]
+    return _deal(len(data.X), data.rows, classes, n_splits, rng)
+
+
+def _deal(
+    n: int, rows: Sequence[np.ndarray], classes: Sequence[np.ndarray], n_splits: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the fold of each row (n,), assigned in turn, class by class, within each task.
+
+    `rows` and `classes` are those of each task. Fold sizes of a task differ by at most one.
+    """
+    labels = np.full(n, _ALWAYS_KEPT)
+    for part, own in zip(rows, classes, strict=True):
         order = rng.permutation(len(own))
         order = order[np.argsort(own[order], kind="stable")]
-        numbers = rng.permutation(n_splits)
-        labels = np.empty(len(own), dtype=np.intp)
-        labels[order] = numbers[np.arange(len(own)) % n_splits]
+        labels[part[order]] = rng.permutation(n_splits)[np.arange(len(own)) % n_splits]
         _, codes, counts = np.unique(own, return_inverse=True, return_counts=True)
-        labels[counts[codes] == 1] = _ALWAYS_KEPT
-        found.append(labels)
-    return found
+        labels[part[counts[codes] == 1]] = _ALWAYS_KEPT
+    return labels
 
 
 def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
@@ -165,12 +177,10 @@ def _splits(data: TaskData, cv: Any) -> Iterable[Any]:
 
 def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomState, n_splits: int) -> np.ndarray:
     """Return the fold of each row of X. Rows of rare classes come first, each to the fold with the fewest of them."""
-    n = len(data.X)
-    labels = np.full(n, _ALWAYS_KEPT)
-    used = np.unique(np.concatenate(data.rows))
+    n, used = len(data.X), np.unique(np.concatenate(data.rows))
     if not classification:
-        (labels[used],) = _deal([np.zeros(len(used))], n_splits, rng)
-        return labels
+        return _deal(n, [used], [np.zeros(len(used))], n_splits, rng)
+    labels = np.full(n, _ALWAYS_KEPT)
     classes = [
         rows[y == name] for rows, y in zip(data.rows, data.y, strict=True) for name in np.unique(y)
     ]  # each class of each task, as rows of X
@@ -185,36 +195,6 @@ def _wide_labels(data: TaskData, classification: bool, rng: np.random.RandomStat
         if len(set(labels[members].tolist())) == 1:
             labels[members[0]] = _ALWAYS_KEPT
     return labels
-
-
-def _given_folds(data: TaskData, cv: Iterable[Any]) -> list[Fold]:
-    folds = []
-    for number, pair in enumerate(cv):
-        try:
-            train, test = pair
-            kept, held = (_mask(part, data) for part in (train, test))
-        except (IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
-        folds.append(
-            Fold(
-                kept=tuple(np.flatnonzero(kept[rows, t]) for t, rows in enumerate(data.rows)),
-                held=tuple(np.flatnonzero(held[rows, t]) for t, rows in enumerate(data.rows)),
-            )
-        )
-    return folds
-
-
-def _mask(part: Any, data: TaskData) -> np.ndarray:
-    """Return the mask (n, T) for rows of X, or for a mask (n, T) of wide data."""
-    shape = len(data.X), data.n_tasks
-    part = np.asarray(part)
-    if part.ndim == 2 and data.form == "wide":
-        if part.dtype != bool or part.shape != shape:
-            raise ValueError(f"a mask of labels must be of booleans and of shape {shape}")
-        return part
-    mask = np.zeros(shape, dtype=bool)
-    mask[part] = True
-    return mask
 
 
 def _check(folds: list[Fold], data: TaskData, classification: bool) -> None:

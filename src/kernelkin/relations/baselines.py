@@ -34,7 +34,7 @@ KIN = "Kin"
 
 # Widths of Gaussian kernels, relative to the square root of the number of standardised columns.
 WIDTHS = (0.5, 1.0, 2.0, 4.0)
-# With the last penalty only the mean is left.
+# The last penalty is so large that only the mean remains.
 PENALTIES = np.append(np.logspace(-3.0, 3.0, 13), 1e9)
 GROUP_WEIGHTS = (0.3, 1.0, 3.0)
 LANDMARKS, GROUP_COLUMNS = 300, 500
@@ -317,12 +317,3 @@ def make_baselines(classification: bool, names: Any = None, random_state: int = 
         if name not in BASELINES:
             raise ValueError(f"no baseline is named {name!r}; there are: {'; '.join(BASELINES)}")
     return {name: BASELINES[name](classification, random_state) for name in names}
-
-
-def how_to_make(name: str, classification: bool = False) -> str:
-    """Return the class, and the command if there is one, that creates the model with this name."""
-    if name == KIN:
-        return f"`kernelkin fit`, or kernelkin.{'KinClassifier' if classification else 'KinRegressor'}"
-    if name not in BASELINES:
-        return name
-    return f"kernelkin.relations.{BASELINES[name].__name__}" + ("(classification=True)" if classification else "")

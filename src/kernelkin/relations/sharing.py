@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data.arrays import Table, listing
+from ..data.arrays import Table, as_array, as_table, check_lengths, listing
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..progress import Progress
-from ..tables.encoder import read_columns
-from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, how_to_make, make_baselines
+from ..tables.columns import ColumnReader, encode_columns
+from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, make_baselines
 from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, as_text, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
@@ -69,8 +69,8 @@ class SharingReport:
     ----------
     name : str
         The name of the model.
-    maker : str
-        The command or class that creates it.
+    makers : dict
+        The class or command that creates each model that was compared.
     tasks : array of shape (T,)
         The groups.
     comparisons : dict from questions to Comparison
@@ -94,7 +94,7 @@ class SharingReport:
     """
 
     name: str
-    maker: str
+    makers: dict[str, str]
     tasks: np.ndarray
     comparisons: dict[str, Comparison]
     left_out: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class SharingReport:
         if self._is_regression and not max(map(found.goodness, found.scores)) > 0:
             return "the mean; no model predicts better"
         if not found.gains:
-            return f"{self.name} ({self.maker}), which was compared with nothing"
+            return f"{self.name} ({self.makers[self.name]}), which was compared with nothing"
         better = [name for name, gain in found.gains.items() if gain.sign < 0]
         if better:
             return self._naming(found, max(better, key=found.goodness), self.name)
@@ -158,11 +158,10 @@ class SharingReport:
     def _naming(self, found: Comparison, name: str, other: str) -> str:
         gain = found.gains[other if name == self.name else name]
         score = R2 if self._is_regression else LOG_LOSS
-        makers = {each: how_to_make(each, not self._is_regression) for each in found.scores} | {self.name: self.maker}
         first, second = (as_text(found.scores[each][score]) for each in (name, other))
         ends = f"{LEVEL:.0%} interval {gain.low:+.3f} to {gain.high:+.3f}"
-        text = f"{score} {first}; {other} ({makers[other]}) has {second}"
-        return f"{name} ({makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
+        text = f"{score} {first}; {other} ({self.makers[other]}) has {second}"
+        return f"{name} ({self.makers[name]}): {text} (gain of {self.name} {gain.mean:+.3f}, {ends})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and texts, without the held-out rows."""
@@ -213,7 +212,7 @@ def sharing_report(
     new_groups : bool, default True
         Whether to also leave out whole groups.
     time_column : name or position of a column of X, or array of shape (n,), optional
-        The time of each row; the last 30% of each group are held out once.
+        The time of each row: numbers or dates. The last 30% of the rows of each group are held out once.
     offset : array of shape (n,), optional
         Logarithm of the exposure of each count, for models that take it; the others have it as a column.
     cv : int, default 5
@@ -235,8 +234,6 @@ def sharing_report(
     -------
     report : SharingReport
     """
-    from .. import __all__ as public
-
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
     parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
@@ -248,19 +245,15 @@ def sharing_report(
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
         parts[NEW_GROUPS] = rng.permutation(rows.n_groups)[rows.codes] % min(cv, rows.n_groups)
-    with Progress(1) if verbose else nullcontext() as display:
-        if display is not None:
-            display.begin("does sharing help")
-        found = _held_out(rows, models, parts, time_limit, callback if display is None else display.share)
+    with Progress(1, shown=verbose > 0) as display:
+        display.begin("does sharing help")
+        found = _held_out(rows, models, parts, time_limit, callback or display.share)
     how = {NEW_ROWS: f"{cv} folds inside groups", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
     comparisons = {each: rows.compare(each, how[each], *found[each], target_scale) for each in found}
-    made_by = type(_inner(model)).__name__
-    command = "" if name == made_by else f"`kernelkin fit --model {name}`, or "
-    maker = f"{command}kernelkin.{'' if made_by in public else 'paper.'}{made_by}"
-    maker = how_to_make(KIN, rows.classification) if name == KIN else maker
     left_out = tuple(question for question in parts if question not in found)
-    return SharingReport(name, maker, rows.labels, comparisons, left_out)
+    makers = {each: _maker(made) for each, made in models.items()}
+    return SharingReport(name, makers, rows.labels, comparisons, left_out)
 
 
 def _held_out(
@@ -268,7 +261,7 @@ def _held_out(
     models: dict[str, Any],
     parts: dict[str, np.ndarray],
     time_limit: float | None,
-    report: Callable[[float, str], None] | None,
+    report: Callable[[float, str], None],
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray | None]]:
     """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question.
 
@@ -277,7 +270,7 @@ def _held_out(
     found = {}
     each = sum(_WORK.get(name, 1.0) for name in models)
     total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
-    began, done, report = time.monotonic(), 0.0, report or (lambda share, text: None)
+    began, done = time.monotonic(), 0.0
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
         work = each * len(numbers)
@@ -297,19 +290,44 @@ def _held_out(
 
 
 def _times(X: Any, column: Any) -> np.ndarray:
-    """Return the time of each row (n,), from a column of X or an array."""
+    """Return the time of each row (n,) as a number, from a column of X or an array of numbers or dates."""
+    table = as_table(X, "X")
     if np.ndim(column):
-        return np.asarray(column)
-    table = read_columns(X)
-    if table is None:
-        return np.asarray(X)[:, column]
-    if column not in table.names and not isinstance(column, int):
+        values = as_array(column, "time_column")
+    elif table is None:
+        values = np.asarray(X)[:, column]
+    elif column in table.names or isinstance(column, int):
+        values = table.columns[table.names.index(column) if column in table.names else column]
+    else:
         raise ValueError(f"time_column={column!r} is not a column of X, which has {listing(list(table.names))}")
-    return table.columns[table.names.index(column) if column in table.names else column]
+    check_lengths(np.zeros(len(X) if table is None else table.n_rows), time_column=values)
+    found = ColumnReader(".", None).read("time_column", values, str(values.dtype))
+    if isinstance(found, str) or found.kind not in ("number", "date"):
+        raise ValueError(f"time_column has no numbers or dates: {found if isinstance(found, str) else 'it is text'}")
+    if found.n_missing:
+        raise ValueError(f"time_column has {found.n_missing} missing values: leave out these rows")
+    # The first feature of a number or a date is its standardised value.
+    return encode_columns([found], Table(("time_column",), (values,), ("",)), ".")[:, 0]
 
 
 def _inner(model: Any) -> Any:
     return getattr(model, "estimator", model)
+
+
+def _maker(model: Any) -> str:
+    """Return the class that creates a model, and the command if there is one."""
+    from .. import __all__ as public
+    from ..registry import all_models
+
+    made_by = type(_inner(model))
+    if isinstance(model, Baseline):
+        return f"kernelkin.relations.{made_by.__name__}" + ("(classification=True)" if model.classification else "")
+    place = f"kernelkin.{'' if made_by.__name__ in public else 'paper.'}{made_by.__name__}"
+    name = next((each.name for each in all_models() if made_by in each.estimators), None)
+    if name is None:
+        return place
+    options = ("" if name == KIN else f" --model {shlex.quote(name)}") + (" --cv" if _inner(model) is not model else "")
+    return f"`kernelkin fit{options}`, or {place}"
 
 
 def _models(model: Any, name: str | None, baselines: Any, seed: int) -> tuple[str, dict[str, Any]]:
@@ -335,7 +353,7 @@ class _Rows:
     """
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any, offset: Any = None) -> None:
-        table, column = read_columns(X), getattr(_inner(model), "task_column", None)
+        table, column = as_table(X, "X"), getattr(_inner(model), "task_column", None)
         self.X: Any = np.asarray(X) if table is None else table
         if column is not None:
             self.X, tasks = split_task_columns(self.X, column)
@@ -387,18 +405,15 @@ class _Rows:
         model, codes, held = clone(model), self.codes[~kept], self.rows[~kept]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self.wide and not isinstance(model, Baseline):
-                train = np.setdiff1d(self.rows[kept], held)
+            if wide := self.wide and not isinstance(model, Baseline):
+                train, asked = np.setdiff1d(self.rows[kept], held), {"X": _take(self.X, held)}
                 model.fit(_take(self.X, train), self.Y[train])
-                ask: tuple[Any, ...] = (_take(self.X, held),)
-                how_asked: dict[str, Any] = {}
             else:
-                how, how_asked = self._options(model, self.rows[kept]), self._options(model, held)
-                model.fit(self._columns(model, self.rows[kept]), self.y[kept], tasks=self._tasks(kept), **how)
-                ask = (self._columns(model, held), self._tasks(~kept))
-            found = model.predict(*ask, **how_asked) if self.classes is None else model.predict_proba(*ask)
-            own = None if ends is None else model.predict_interval(*ask, coverage=COVERAGE, **how_asked)
-        if len(ask) == 1:
+                model.fit(y=self.y[kept], **self._given(model, kept))
+                asked = self._given(model, ~kept)
+            found = model.predict(**asked) if self.classes is None else model.predict_proba(**asked)
+            own = None if ends is None else model.predict_interval(**asked, coverage=COVERAGE)
+        if wide:
             at, unit = (np.arange(len(held)), codes), self.unit[codes]
             found, own = found[at] / unit, None if own is None else own[at] / unit[:, None]
         if ends is not None:
@@ -412,23 +427,17 @@ class _Rows:
         p[:, np.searchsorted(self.classes, model.classes_)] = found
         return p
 
-    def _options(self, model: Any, rows: np.ndarray) -> dict[str, Any]:
-        """Return the offsets of rows, for models that take them."""
-        return {} if self.offset is None or isinstance(model, Baseline) else {"offset": self.offset[rows]}
-
-    def _columns(self, model: Any, rows: np.ndarray) -> Any:
-        """Return rows of X; models that take no offsets have them as a column."""
-        X = _take(self.X, rows)
-        if self.offset is None or not isinstance(model, Baseline):
-            return X
-        if isinstance(X, Table):
-            X = np.column_stack(X.columns).astype(np.float64)
-        return np.column_stack([X, self.offset[rows]])
-
-    def _tasks(self, kept: np.ndarray) -> Any:
-        further = [grouping.labels[grouping.codes[self.rows[kept]]] for grouping in self.groupings]
-        first = self.labels[self.codes[kept]]
-        return dict(enumerate([first, *further])) if further else first
+    def _given(self, model: Any, part: np.ndarray) -> dict[str, Any]:
+        """Return the arguments X, tasks and offset for some entries; baselines have the offsets as a column of X."""
+        rows = self.rows[part]
+        groups = [self.labels[self.codes[part]], *(each.labels[each.codes[rows]] for each in self.groupings)]
+        given = {"X": _take(self.X, rows), "tasks": dict(enumerate(groups)) if len(groups) > 1 else groups[0]}
+        if self.offset is not None and not isinstance(model, Baseline):
+            given["offset"] = self.offset[rows]
+        elif self.offset is not None:
+            columns = np.column_stack(given["X"].columns) if isinstance(self.X, Table) else given["X"]
+            given["X"] = np.column_stack([columns.astype(np.float64), self.offset[rows]])
+        return given
 
     def compare(self, question: str, how: str, values: dict[str, np.ndarray], ends: Any, scale: float) -> Comparison:
         """Return the scores of all models, and the gain of the first over the others."""

@@ -141,6 +141,8 @@ def save_model(
 ) -> None:
     """Save a fitted model to a file. An interrupted write leaves no partial file.
 
+    A callback, or a generator given as `random_state`, is not saved; a seed that is a number is.
+
     Parameters
     ----------
     model : fitted estimator of this library
@@ -232,16 +234,16 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
 
 def _checked(content: Any, version: str) -> SavedModel:
     """Return the saved model from the parts of a file, if they belong together."""
-    kinds = (BaseEstimator, TableSchema | None, dict)
-    if not isinstance(content, list) or len(content) != len(kinds) or not all(map(isinstance, content, kinds)):
-        raise ValueFault("it does not hold an estimator of this library, its table, and notes about it")
-    model, schema, about = content
+    match content:
+        case [BaseEstimator() as model, TableSchema() | None as schema, dict() as about]:
+            pass
+        case _:
+            raise ValueFault("it does not hold an estimator of this library, its table, and notes about it")
     try:
         check_is_fitted(model)
-        n_features = None if schema is None else len(schema.features)
-        different = schema is not None and n_features != model.n_features_in_
+        n_features = model.n_features_in_ if schema is None else len(schema.features)
     except Exception as error:
         raise ValueFault(f"its model or table is not complete ({type(error).__name__}: {error})") from error
-    if different:
+    if n_features != model.n_features_in_:
         raise ValueFault(f"its table has {n_features} features, its model {model.n_features_in_!r:.80}")
     return SavedModel(model, schema, version, about)

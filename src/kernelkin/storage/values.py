@@ -11,9 +11,9 @@ import importlib
 import inspect
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -28,16 +28,11 @@ MOST_BYTES, MOST_PARTS = 2**28, 5_000_000
 MOST_LEVELS = 100
 # Limit for dimensions of empty arrays, which the size of the file does not bound.
 MOST_EMPTY = 10**7
-# Random states take thousands of bytes each, and a few bytes of a file can refer to one.
-MOST_RANDOM = 1000
-# Sequences of at least this many numbers are stored as arrays.
-LEAST_NUMBERS = 16
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 # Modules whose classes may be part of a model.
 _MODULE = re.compile(r"kernelkin\.(data|engines\.threads|kernels|kin|mixed|paper|relations|tables)(\.\w+)*")
 _LINEAR_MODELS, _LINEAR_CLASSES = "sklearn.linear_model", ("Lasso", "LinearRegression")
 _PLAIN = (bool, int, float, str, type(None))
-_SEQUENCES: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple}
 
 
 class ValueFault(ValueError):
@@ -75,8 +70,6 @@ class _Writer:
         self._known: dict[int, tuple[dict[str, int] | None, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
-        if isinstance(value, os.PathLike):
-            value = os.fspath(value)
         if type(value) in _PLAIN:
             return value
         if id(value) in self._known:
@@ -92,20 +85,16 @@ class _Writer:
         return place
 
     def _node(self, value: Any, path: str) -> list[Any]:
-        if isinstance(value, np.ndarray):
-            return self._array(value, path)
-        if isinstance(value, np.generic):
-            return ["scalar", *self._array(np.asarray(value), path)[1:]]
-        if type(value) in _SEQUENCES.values():
-            return self._sequence(value, path)
+        if isinstance(value, np.ndarray | np.generic):
+            return self._array(np.asarray(value), path)
+        if type(value) in (list, tuple):
+            return [type(value).__name__, [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]]
         if type(value) is dict:
             return ["dict", [[self.write(k, path), self.write(v, f"{path}[{k!r:.40}]")] for k, v in value.items()]]
         if type(value) is SimpleNamespace:
             return ["namespace", self.write(vars(value), path)]
         if isinstance(value, slice):
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
-        if isinstance(value, np.random.RandomState):
-            return ["random", self.write(value.get_state(legacy=False), path)]
         if isinstance(value, np.random.Generator):
             return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
@@ -129,12 +118,6 @@ class _Writer:
         self._end += little.nbytes
         return node
 
-    def _sequence(self, value: Any, path: str) -> list[Any]:
-        kind, types = type(value).__name__, set(map(type, value))
-        if len(value) >= LEAST_NUMBERS and (types == {float} or (types == {int} and max(map(abs, value)) < 2**63)):
-            return [kind, self.write(np.array(list(value)), path)]
-        return [kind, [self.write(item, f"{path}[{i}]") for i, item in enumerate(value)]]
-
     def _object(self, value: Any, path: str) -> list[Any]:
         cls = type(value)
         if not is_storable(cls):
@@ -143,9 +126,10 @@ class _Writer:
         if (names := _fields(cls)) is not None:
             state = {name: getattr(value, name) for name in names}
         else:
-            # Callbacks are only used during a fit and are usually functions of the user.
+            # Callbacks and generators of random numbers among the parameters are only used during a fit.
             given = (value.__getstate__() or {}).items()
-            state = {name: None if name == "callback" else part for name, part in given}
+            left_out = {name for name, part in given if name == "callback" or isinstance(part, np.random.RandomState)}
+            state = {name: None if name in left_out else part for name, part in given}
         return ["object", _class_name(cls), [[k, self.write(v, f"{path}.{k}")] for k, v in state.items()]]
 
 
@@ -156,32 +140,41 @@ class _Reader:
         self._arrays, self._end = memoryview(arrays), 0
         self._values: list[Any] = []
         self._levels: list[int] = []
-        self._make: dict[str, Callable[..., Any]] = {
-            "array": self._array,
-            "scalar": lambda *given: self._array(*given)[()],
-            "objects": self._objects,
-            "dict": lambda items: {self._get(k): self._get(v) for k, v in items},
-            "namespace": lambda state: SimpleNamespace(**self._get(state)),
-            "slice": lambda ends: slice(*map(self._get, ends)),
-            "random": lambda state: _random(self._get(state)),
-            "function": PAIRWISE_KERNEL_FUNCTIONS.__getitem__,
-            "object": self._object,
-        }
-        for name, make in _SEQUENCES.items():
-            # Numbers are items of an array.
-            self._make[name] = lambda items, make=make: make(
-                map(self._get, items) if isinstance(items, list) else self._get(items).tolist()
-            )
-        if sum(node[0] == "random" for node in nodes) > MOST_RANDOM:
-            raise ValueFault("it has more random states than any model has")
         for kind, *given in nodes:
             self._level = 0
-            if kind not in self._make:
-                raise ValueFault(f"{kind!r:.40} is not a kind of value")
-            self._values.append(self._make[kind](*given))
+            self._values.append(self._make(kind, given))
             self._levels.append(self._level + 1)
             if self._level >= MOST_LEVELS:
                 raise ValueFault("it is nested too deeply")
+
+    def _make(self, kind: str, given: list[Any]) -> Any:
+        match kind, given:
+            case "array", [dtype, shape, start]:
+                return self._array(dtype, shape, start)
+            case "objects", [shape, items]:
+                _count(shape)
+                found: np.ndarray = np.empty(len(items), dtype=object)
+                found[:] = list(map(self._get, items))
+                return found.reshape(shape)
+            case "list", [items]:
+                return list(map(self._get, items))
+            case "tuple", [items]:
+                return tuple(map(self._get, items))
+            case "dict", [items]:
+                return {self._get(key): self._get(value) for key, value in items}
+            case "namespace", [state]:
+                return SimpleNamespace(**self._get(state))
+            case "slice", [ends]:
+                return slice(*map(self._get, ends))
+            case "random", [state]:
+                generator = np.random.Generator(np.random.PCG64(0))
+                generator.bit_generator.state = self._get(state)
+                return generator
+            case "function", [name]:
+                return PAIRWISE_KERNEL_FUNCTIONS[name]
+            case "object", [name, items]:
+                return self._object(name, items)
+        raise ValueFault(f"{kind!r:.40} is not a kind of value")
 
     def finish(self, root: Any) -> Any:
         if self._end != len(self._arrays):
@@ -211,14 +204,7 @@ class _Reader:
             raw = found.reshape(-1).view(np.uint8 if kind.kind == "b" else np.uint32)
             if raw.max(initial=0) > (1 if kind.kind == "b" else 0x10FFFF):
                 raise ValueFault("an array has values that are invalid for its type")
-        return found
-
-    def _objects(self, shape: list[int], items: list[Any]) -> np.ndarray:
-        if _count(shape) != len(items):
-            raise ValueFault("an array of objects does not have its declared shape")
-        found: np.ndarray = np.empty(len(items), dtype=object)
-        found[:] = list(map(self._get, items))
-        return found.reshape(shape)
+        return found[()]
 
     def _object(self, name: str, items: list[list[Any]]) -> Any:
         cls = _find_class(name)
@@ -269,10 +255,8 @@ def _find_class(name: str) -> type:
     module, _, cls_name = name.partition(":")
     found = None
     if module == _LINEAR_MODELS or _MODULE.fullmatch(module):
-        try:
+        with suppress(ImportError):
             found = vars(importlib.import_module(module)).get(cls_name)
-        except ImportError:
-            found = None
     if not isinstance(found, type) or _class_name(found) != name or not is_storable(found):
         raise ValueFault(f"{name!r:.120} cannot be part of a model")
     return found
@@ -284,17 +268,3 @@ def _count(shape: list[int]) -> int:
     if count < 0 or (count == 0 and max(shape) > MOST_EMPTY):
         raise ValueFault(f"no array has the shape {shape!r:.80}")
     return count
-
-
-def _random(state: dict[str, Any]) -> np.random.RandomState | np.random.Generator:
-    if state["bit_generator"] == "PCG64":
-        generator = np.random.Generator(np.random.PCG64(0))
-        generator.bit_generator.state = state
-        return generator
-    key, position = state["state"]["key"], state["state"]["pos"]
-    # NumPy does not check this position before it reads from it.
-    if key.shape != (624,) or key.dtype != np.uint32 or type(position) is not int or not 0 <= position <= 624:
-        raise ValueFault("a random state does not have its declared size")
-    found = np.random.RandomState(0)
-    found.set_state({**state, "bit_generator": "MT19937"})
-    return found

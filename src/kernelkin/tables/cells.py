@@ -6,16 +6,14 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime, time
 from functools import cache
-from numbers import Number
 from typing import Any, Literal
 
 import numpy as np
 
 from ..data.arrays import missing
+from ..data.checks import LARGEST
 
 Decimal = Literal[".", ","]
-# Squares of larger numbers overflow.
-LARGEST = 1e150
 # Texts that stand for a missing number or date, in upper or lower case.
 MISSING_MARKS = frozenset(
     ["", "-", "--", "?", ".", "..", "na", "n.a.", "n/a", "nan", "none", "null", "missing", "unknown"]
@@ -36,8 +34,8 @@ FORMATS = (ISO, *(f"{day} {clock}".rstrip() for day in _DAYS for clock in ("", *
 _LOOKS_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:?\d{2}(:?\d{2}(\.\d+)?)?)? ?(Z|[+-]\d{2}(:?\d{2})?)?")
 _OFFSET = re.compile(r" ?(Z|(?<=[\d:.]{5})[+-]\d{2}(:?\d{2})?)$")
 _MAYBE_DATE = re.compile(r"[\w .,:/+\-]{4,40}")
-# A text column counts as dates if at least this many of its texts, and this share of them, are dates.
-LEAST_DATES, MOST_DATES = 3, 0.5
+# A text column counts as dates if at least this many of its texts, and more than this share of them, are dates.
+LEAST_DATES, DATE_SHARE = 3, 0.5
 _FORMAT_WORDS = {
     "%d": "day", "%m": "month", "%Y": "year", "%y": "year", "%b": "month", "%B": "month",
     "%H": "hour", "%I": "hour", "%M": "minute", "%S": "second", "%p": "am/pm",
@@ -115,8 +113,7 @@ def _as_number(value: Any, decimal: Decimal, unit: str) -> float:
         number, found = split_number(value, decimal)
         return number if found in ("", unit) else np.inf
     try:
-        # Fractions, decimals, NumPy numbers, booleans.
-        return float(value) if isinstance(value, Number) or hasattr(value, "__float__") else np.inf
+        return float(value) if hasattr(value, "__float__") else np.inf
     except (TypeError, ValueError, OverflowError):
         return np.inf
 
@@ -171,7 +168,7 @@ def find_format(texts: Sequence[str], day_first: bool | None = None) -> tuple[st
     shaped = [text for text in texts[:20] if _MAYBE_DATE.fullmatch(text) and re.search(r"\d", text)]
     if len(shaped) * 2 <= len(texts[:20]):
         return None, None
-    most, stray = MOST_DATES * len(texts), None
+    most, stray = DATE_SHARE * len(texts), None
     for name in FORMATS:
         name = (swapped(name) or name) if day_first else name
         # A few texts are enough to rule out most formats.

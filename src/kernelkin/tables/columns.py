@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal as DecimalNumber
+from functools import partial
 from numbers import Number
 from typing import Literal
 
@@ -47,7 +48,7 @@ YEAR = 365.2425
 # The largest number of texts of a column with a feature of their own.
 MOST_CATEGORIES = 30
 # A text column counts as numbers if at least this share of its cells are numbers.
-MOST_NUMBERS = 0.5
+LEAST_NUMBERS = 0.5
 _UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
 _IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number)|.+[ _]id", re.IGNORECASE)
 
@@ -59,7 +60,6 @@ class Column:
     Attributes
     ----------
     kind : "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`).
-    dtype : its type in the training table.
     mean, scale : mean and standard deviation of the training rows; a missing number is encoded as the mean.
     unit : the unit of the numbers, from the name ("price (EUR)") or the cells ("30 EUR").
     categories : the texts of the training rows that have their own feature.
@@ -72,7 +72,6 @@ class Column:
 
     name: str
     kind: Kind
-    dtype: str
     mean: float = 0.0
     scale: float = 1.0
     unit: str = ""
@@ -84,23 +83,20 @@ class Column:
     parts: tuple[str, ...] = ()
 
     @property
-    def origins(self) -> list[tuple[str, str]]:
-        """The column and part that each feature comes from; features of the same origin belong together."""
-        if self.kind != "date":
-            return [(self.name, "")] * len(self.features)
-        parts = [part for part in self.parts for _ in PARTS[part][0]]
-        return [(self.name, part) for part in (*parts, *(self.parts[:1] if self.n_missing else ()))]
+    def parts_and_features(self) -> list[tuple[str, str]]:
+        """The part of a date that each feature stands for ("" for other columns), and the name of the feature."""
+        if self.kind == "date":
+            found = [(part, f"{self.name}: {feature}") for part in self.parts for feature in PARTS[part][0]]
+        elif self.kind == "text":
+            found = [("", f"{self.name}={text}") for text in (*self.categories, *([RARE] if self.n_rare else []))]
+        else:
+            found = [("", self.name)]
+        return [*found, (found[0][0], f"{self.name}: {MISSING}")] if self.n_missing else found
 
     @property
     def features(self) -> list[str]:
         """The names of its features."""
-        if self.kind == "text":
-            found = [f"{self.name}={c}" for c in (*self.categories, *([RARE] if self.n_rare else []))]
-        elif self.kind == "date":
-            found = [f"{self.name}: {feature}" for part in self.parts for feature in PARTS[part][0]]
-        else:
-            found = [self.name]
-        return [*found, f"{self.name}: {MISSING}"] if self.n_missing else found
+        return [feature for _, feature in self.parts_and_features]
 
     def unseen(self, values: np.ndarray) -> list[str]:
         """Return the texts that were not in the training rows; none if rare texts have a feature."""
@@ -141,7 +137,7 @@ class ColumnReader:
 
     def read(self, name: str, values: np.ndarray, dtype: str) -> Column | str:
         """Return the encoding of a column (n,), or the reason why it is left out."""
-        column = Column(name, "text", dtype)
+        column = Column(name, "text")
         if values.ndim != 1 or values.dtype.kind in "cV":
             return f"holds {no_numbers(dtype) or dtype}, which are not read"
         if no_numbers(dtype) == "categories":
@@ -152,11 +148,9 @@ class ColumnReader:
         if values.dtype.kind == "M":
             return self._dates(column, values)
         known = values[~missing(values)]
-        return self._objects(column, values, known) if len(known) else EMPTY
-
-    def _objects(self, column: Column, values: np.ndarray, known: np.ndarray) -> Column | str:
-        """Return the encoding of a column of Python objects: booleans, numbers, dates or texts."""
         types = set(map(type, known))
+        if not types:
+            return EMPTY
         if all(issubclass(t, bool | np.bool_) for t in types):
             return self._numbers(column, values, "boolean")
         if all(issubclass(t, Number | DecimalNumber) for t in types) and complex not in types:
@@ -165,8 +159,11 @@ class ColumnReader:
             return self._dates(column, values)
         if not all(issubclass(t, str | Number) for t in types):
             word = next(t for t in types if not issubclass(t, str | Number)).__name__
-            return f"holds {no_numbers(column.dtype) or f'objects ({word})'}, which are not read"
-        texts = [str(value).strip() for value in known]
+            return f"holds {no_numbers(dtype) or f'objects ({word})'}, which are not read"
+        return self._parsed(column, values, [str(value).strip() for value in known])
+
+    def _parsed(self, column: Column, values: np.ndarray, texts: list[str]) -> Column | str:
+        """Return the encoding of a column of texts, which may be booleans, numbers or dates."""
         if all(text.lower() in BOOLEANS for text in texts):
             return self._numbers(column, values, "boolean")
         distinct = [text for text in dict.fromkeys(texts) if not is_missing_mark(text)]
@@ -195,7 +192,7 @@ class ColumnReader:
         if all(np.isfinite(split_number(text, other)[0]) for text in distinct):
             example = repr(distinct[0])[:40]
             return f"its numbers use the decimal separator {other!r}, as in {example}: set decimal to {other!r}"
-        if is_number.all() or is_number.mean() < MOST_NUMBERS or len(distinct) < 6:
+        if is_number.all() or is_number.mean() < LEAST_NUMBERS or len(distinct) < 6:
             return None
         return f"numbers mixed with {_where(distinct[int(is_number.argmin())], values)}"
 
@@ -274,28 +271,22 @@ def _weekday(days: np.ndarray) -> np.ndarray:
 
 
 def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) -> np.ndarray:
-    """Return the features (n, d) of the rows of a table with these columns.
-
-    Numbers are standardised in one block, for speed with tens of thousands of columns.
-    """
+    """Return the features (n, d) of the rows of a table with these columns."""
     cells = dict(zip(table.names, table.columns, strict=True))
-    ends = np.cumsum([len(column.features) for column in columns]).tolist()
-    out = np.zeros((table.n_rows, ends[-1]))
-    starts = [end - len(column.features) for column, end in zip(columns, ends, strict=True)]
-    numbers = [(c, start) for c, start in zip(columns, starts, strict=True) if c.kind in ("number", "boolean")]
-    if numbers:
-        values = np.stack([read_numbers(c.name, cells[c.name], c.kind, decimal, c.unit) for c, _ in numbers], axis=1)
-        gone = np.isnan(values)
-        values -= np.array([c.mean for c, _ in numbers])
-        values /= np.array([c.scale for c, _ in numbers])
-        out[:, [start for _, start in numbers]] = np.where(gone, 0.0, values)
-        flags = [(k, start + 1) for k, (c, start) in enumerate(numbers) if c.n_missing]
-        out[:, [place for _, place in flags]] = gone[:, [k for k, _ in flags]]
-    encoders: dict[str, Callable[[Column, np.ndarray], np.ndarray]] = {"text": _one_hot, "date": _date_features}
-    for column, start, end in zip(columns, starts, ends, strict=True):
-        if column.kind in encoders:
-            out[:, start:end] = encoders[column.kind](column, cells[column.name])
-    return out
+    encoders = {"text": _one_hot, "date": _date_features}
+    parts = []
+    for column in columns:
+        encode = encoders.get(column.kind, partial(_standardised, decimal=decimal))
+        parts.append(encode(column, cells[column.name]))
+    return np.hstack(parts)
+
+
+def _standardised(column: Column, values: np.ndarray, decimal: Decimal) -> np.ndarray:
+    """Return (n, k): numbers in standard units, zero for missing ones, and a feature that marks missing ones."""
+    numbers = read_numbers(column.name, values, column.kind, decimal, column.unit)
+    gone = np.isnan(numbers)
+    features = np.where(gone, 0.0, (numbers - column.mean) / column.scale)
+    return np.column_stack([features, gone]) if column.n_missing else features[:, np.newaxis]
 
 
 def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:

@@ -111,7 +111,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ |= {name: reason for name, reason in found.items() if isinstance(reason, str)}
         if not columns:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
-            reasons = reasons or "the table has no others"
+            reasons = reasons or "the table has no other columns"
             few = "the table has one row only (n_samples=1)"
             raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
         self.columns_ = columns
@@ -126,7 +126,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Columns in any order; columns that training did not have are ignored.
         """
         check_is_fitted(self)
-        return self._encode(self._read(X, reset=False))
+        return self._encode(X)
 
     def encode(self, X: Any) -> Table:
         """Return the features as a table that records which of them belong together, as input for kernelkin models.
@@ -135,9 +135,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         X : as for `transform`
         """
-        features = self.transform(X) if not isinstance(X, Table) else self._encode(X)
+        check_is_fitted(self)
+        features = self._encode(X)
         names = tuple(self.get_feature_names_out().tolist())
-        origins = tuple(origin for column in self.columns_ for origin in column.origins)
+        origins = tuple((column.name, part) for column in self.columns_ for part, _ in column.parts_and_features)
         return Table(names, tuple(features.T), ("float64",) * len(names), origins)
 
     def unseen(self, X: Any) -> dict[str, list[str]]:
@@ -175,16 +176,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         lines = [f"{column.name}: {column.describe()}" for column in self.columns_]
         return "\n".join([*lines, *(f"{name}: left out: {reason}" for name, reason in self.left_out_.items())])
 
-    def _encode(self, table: Table) -> np.ndarray:
+    def _encode(self, X: Any) -> np.ndarray:
+        table = self._read(X, reset=False)
         check_names(table.names, [column.name for column in self.columns_])
         table = Table(tuple(map(str, table.names)), table.columns, table.types)
         return encode_columns(self.columns_, table, self.decimal)
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         """Return X as a table; set the number of columns of an array or, with reset=False, check it."""
-        table = read_columns(X)
+        table = None if issparse(X) else as_table(X, "X")  # some sparse matrices are mappings
         if table is None:
-            array = as_array(X, "X")
+            array = X if issparse(X) else as_array(X, "X")
             array = check_array(array, dtype=None, ensure_all_finite=False, estimator=self, input_name="X")
             validate_data(self, array, reset=reset, skip_check_array=True)
             return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
@@ -201,19 +203,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def read_columns(X: Any) -> Table | None:
-    """Return a data frame or dict of columns as a `Table`, or None for anything else."""
-    if issparse(X):
-        raise TypeError("Sparse data was passed for X, but dense data is required: use X.toarray()")
-    if not isinstance(X, Mapping):
-        return as_table(X, "X")
-    arrays = {name: as_array(values, f"column {name!r}") for name, values in X.items()}
-    if len(set(map(len, arrays.values()))) > 1:
-        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
-        raise ValueError(f"the columns differ in length: {lengths}")
-    return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:

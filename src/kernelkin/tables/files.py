@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -53,7 +53,7 @@ _UNPACK: dict[str, Callable[[str], Any]] = {
     ".zip": lambda path: _open_zip(path),
 }
 _PACK = (".gz",)
-_OTHER_FORMATS = {"JSON": re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$))'), "HTML or XML": re.compile(r"\s*<[!?a-zA-Z]")}
+_OTHER_FORMAT = re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$)|<[!?a-zA-Z])')
 # The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
@@ -91,9 +91,13 @@ class Piece(NamedTuple):
         return found.mask(gone, None)
 
 
-def _check_width(path: str, n_columns: int) -> None:
-    if n_columns > MOST_COLUMNS:
-        raise ValueError(f"{display_name(path)} has {n_columns} columns; at most {MOST_COLUMNS} can be read")
+def _check_header(path: str, names: Sequence[str]) -> None:
+    """Raise if a table has too many columns, or two with the same name."""
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(f"{display_name(path)} has {len(names)} columns; at most {MOST_COLUMNS} can be read")
+    twice = next((name for name, count in Counter(names).items() if name and count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
 
 
 def display_name(path: str) -> str:
@@ -198,11 +202,8 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], di
             file.seek(0)
         if "\0" in first:
             raise ValueError(f"{display_name(path)} is not text: if it is UTF-16, use --encoding utf-16")
-        for name, pattern in _OTHER_FORMATS.items():
-            if pattern.match(first):
-                script = "in Python, pandas.read_json('FILE').to_csv('FILE.csv', index=False) makes one"
-                advice = script if name == "JSON" else "it may be an error page from a server"
-                raise ValueError(f"{display_name(path)} is {name}, not a table: {advice}")
+        if _OTHER_FORMAT.match(first):
+            raise ValueError(f"{display_name(path)} is JSON, HTML or XML, not a table: save it as CSV")
         separator = form.separator or input_separator(path)
         if form.separator is None and separator not in first:
             separator = next((mark for mark in OTHER_SEPARATORS if mark in first), separator)
@@ -211,10 +212,7 @@ def _opened(path: str, form: TextFormat) -> Iterator[tuple[TextIO, list[str], di
             rows = need_pandas().read_csv(file, **how, header=None, nrows=1, dtype=str, na_filter=False)
             file.seek(0)
         header = rows.iloc[0].tolist()
-        _check_width(path, len(header))
-        twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
-        if twice is not None:
-            raise ValueError(f"{display_name(path)} has the column {twice!r} twice: rename one of them")
+        _check_header(path, header)
         yield file, header, how
 
 
@@ -241,20 +239,16 @@ def _open_zip(path: str) -> Any:
 
 def input_separator(path: str) -> str:
     """Return the column separator for the ending of an input file."""
-    separator = "," if path == STDIN else _separator(path, _UNPACK)
+    return "," if path == STDIN else _separator(path, _UNPACK, ", or .parquet or .xlsx; or - for CSV on stdin")
+
+
+def _separator(path: str, packed: Collection[str], others: str) -> str:
+    *_, last, final = ["", "", *(ending.lower() for ending in Path(path).suffixes)]
+    separator = SEPARATORS.get(last if final in packed else final)
     if separator is None:
-        raise ValueError(
-            f"{path}: the ending must be one of {', '.join(SEPARATORS)}, each also with {', '.join(_UNPACK)}, or "
-            ".parquet or .xlsx; or - for CSV on stdin"
-        )
+        endings = f"{', '.join(SEPARATORS)}, each also with {', '.join(packed)}"
+        raise ValueError(f"{path}: the ending must be one of {endings}{others}")
     return separator
-
-
-def _separator(path: str, packed: Collection[str]) -> str | None:
-    endings = [ending.lower() for ending in Path(path).suffixes]
-    if endings and endings[-1] in packed:
-        endings.pop()
-    return SEPARATORS.get(endings[-1]) if endings else None
 
 
 @contextmanager
@@ -326,14 +320,14 @@ def _read_excel(path: str, tasks: Sequence[str], targets: Sequence[str], form: T
     """Read the first sheet; its first row is the header. Cells keep their types: the text '01' is not the number 1."""
     pandas = need_pandas()
     with _readable(path, "Excel (.xlsx)", "excel"):
-        frame = pandas.read_excel(path, sheet_name=0, dtype=object, na_filter=False, engine="openpyxl")
-    frame.columns = frame.columns.map(str)
-    _check_width(path, frame.shape[1])
+        # Read without a header, because pandas renames duplicate columns.
+        rows = pandas.read_excel(path, dtype=object, na_filter=False, engine="openpyxl", header=None)
+    header = [str(name) or f"Unnamed: {k}" for k, name in enumerate(rows.iloc[0] if len(rows) else ())]
+    _check_header(path, header)
     # Formatted rows below a table are read as empty rows.
-    frame = frame[(frame != "").any(axis=1)].reset_index(drop=True)
+    frame = rows.iloc[1:][(rows.iloc[1:] != "").any(axis=1)].reset_index(drop=True)
     columns = {}
-    for name in frame.columns:
-        cells = frame[name]
+    for name, (_, cells) in zip(header, frame.items(), strict=True):
         has_text = cells.map(lambda cell: isinstance(cell, str) and cell != "").any()
         if name in tasks and has_text:
             columns[name] = _read_tasks(cells.map(str))
@@ -351,13 +345,11 @@ def _read_parquet(path: str) -> DataFrame:
         with import_module("pyarrow.parquet").ParquetFile(path) as file:
             table = file.read()
         table.validate(full=True)
-        _check_width(path, table.num_columns)
         for k, field in enumerate(table.schema):
             if arrow.types.is_decimal(field.type):
                 table = table.set_column(k, field.name, table.column(k).cast(arrow.float64()))
         frame = table.to_pandas(ignore_metadata=True)
-    if not frame.columns.is_unique:
-        raise ValueError(f"{path} has the column {frame.columns[frame.columns.duplicated()][0]!r} twice")
+    _check_header(path, frame.columns.tolist())
     return frame.drop(columns=[name for name in frame.columns if _ROW_NUMBERS.fullmatch(name)])
 
 
@@ -367,25 +359,20 @@ def _read_parquet(path: str) -> DataFrame:
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
     """Open a UTF-8 text file, compressed by its ending, that appears when complete; "-" is standard output."""
+    if path == STDOUT:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="")
+        yield sys.stdout
+        return
     with ExitStack() as stack:
-        if path == STDOUT:
-            stream = getattr(sys.stdout, "buffer", None)
-            if stream is None:  # a stream of text that replaces standard output
-                yield sys.stdout
-                return
-            sys.stdout.flush()
-        else:
-            stream = stack.enter_context(open_whole(path))
-            if path.lower().endswith(_PACK):
-                stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+        stream: Any = stack.enter_context(open_whole(path))
+        if path.lower().endswith(_PACK):
+            stream = stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         try:
             yield text
-            text.flush()
         finally:
-            # The underlying stream stays open; errors in writing to it were already reported.
-            with suppress(OSError, ValueError):
-                text.detach()
+            text.detach()
 
 
 def check_output(path: str) -> str:
@@ -394,11 +381,6 @@ def check_output(path: str) -> str:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         return ","
-    separator = _separator(path, _PACK)
-    if separator is None:
-        raise ValueError(
-            f"{path}: the ending must be one of {', '.join(SEPARATORS)}, each also with {', '.join(_PACK)}; or - for "
-            "stdout"
-        )
+    separator = _separator(path, _PACK, "; or - for stdout")
     check_writable(path)
     return separator

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.arrays import Table, listing, missing
+from ..data.arrays import Table, as_table, listing, missing
 from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
-from .encoder import TableEncoder, check_names, read_columns
+from .encoder import TableEncoder, check_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -29,16 +29,15 @@ class TableSchema:
     Parameters
     ----------
     columns : the columns that became features, in the order of the features.
-    task : the column with the task of each row; None if every target is a task.
+    task_columns : the column with the task of each row, and those of further groupings, each with whether its labels
+        are whole numbers rather than text; empty if every target is a task.
     target_names : the columns to predict.
-    whole_tasks : whether task labels are whole numbers rather than text.
     regression : whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
     target_means, target_scales : mean and standard deviation of the targets.
     n_rows : number of training rows.
     left_out : columns that are not features, each with the reason.
     decimal : decimal separator of numbers that are text.
     target_units : the units that may follow the numbers in the target cells, such as "EUR".
-    groupings : columns of further groupings, and whether their labels are whole numbers.
     offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself; or None.
 
     Examples
@@ -54,17 +53,15 @@ class TableSchema:
     """
 
     columns: tuple[Column, ...]
-    task: str | None
+    task_columns: dict[str, bool]
     target_names: tuple[str, ...]
-    whole_tasks: bool
     regression: bool
     target_means: tuple[float, ...]
     target_scales: tuple[float, ...]
     n_rows: int
-    left_out: dict[str, str] = field(default_factory=dict)
-    decimal: Decimal = "."
-    target_units: tuple[str, ...] = ()
-    groupings: dict[str, bool] = field(default_factory=dict)
+    left_out: dict[str, str]
+    decimal: Decimal
+    target_units: tuple[str, ...]
     offset: str | None = None
     exposure: str | None = None
 
@@ -89,7 +86,7 @@ class TableSchema:
         Parameters
         ----------
         frame : DataFrame
-        task, target : as `task` and `target_names` of the schema; of several task columns, the first is `task`
+        task, target : the column or columns of tasks (None if every target is a task), and of targets
         drop : as for `TableEncoder`
         regression : as for the schema
         standardise : whether the model learns standardised numbers; False for counts
@@ -97,9 +94,8 @@ class TableSchema:
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
-        columns = [] if task is None else [task] if isinstance(task, str) else list(task)
-        first, further = columns[0] if columns else None, columns[1:]
-        special = [*targets, *columns, *(name for name in (offset, exposure) if name is not None)]
+        tasks = [] if task is None else [task] if isinstance(task, str) else list(task)
+        special = [*targets, *tasks, *(name for name in (offset, exposure) if name is not None)]
         check_names(frame.columns, [*special, *drop])
         encoder = TableEncoder(decimal=decimal, drop=list(drop), day_first=day_first).fit(frame.drop(columns=special))
         units = tuple(units) or ("",) * len(targets)
@@ -109,9 +105,8 @@ class TableSchema:
             moments = [mean_and_scale(y[~np.isnan(y)]) if np.isfinite(y).any() else (0.0, 1.0) for y in numbers]
         return cls(
             columns=encoder.columns_,
-            task=first,
+            task_columns={name: are_whole(frame[name]) for name in tasks},
             target_names=targets,
-            whole_tasks=first is not None and are_whole(frame[first]),
             regression=regression,
             target_means=tuple(mean for mean, _ in moments),
             target_scales=tuple(scale for _, scale in moments),
@@ -119,7 +114,6 @@ class TableSchema:
             left_out=encoder.left_out_,
             decimal=decimal,
             target_units=units,
-            groupings={name: are_whole(frame[name]) for name in further},
             offset=offset,
             exposure=exposure,
         )
@@ -134,7 +128,12 @@ class TableSchema:
     @property
     def task_names(self) -> list[str]:
         """The columns of tasks: none if every target is a task."""
-        return [] if self.task is None else [self.task, *self.groupings]
+        return list(self.task_columns)
+
+    @property
+    def task(self) -> str | None:
+        """The column with the task of each row; None if every target is a task."""
+        return next(iter(self.task_columns), None)
 
     @property
     def target(self) -> str:
@@ -174,14 +173,12 @@ class TableSchema:
         ----------
         frame : as for `encode`
         """
-        first = self.first_tasks(frame)
-        if not self.groupings or self.task is None:
-            return first
-        return {self.task: first} | {name: _labels(frame, name, whole) for name, whole in self.groupings.items()}
+        found = {name: _labels(frame, name, whole) for name, whole in self.task_columns.items()}
+        return found if len(found) > 1 else next(iter(found.values()), None)
 
     def first_tasks(self, frame: Any) -> np.ndarray | None:
         """Return the task of each row in the first grouping, or None if every target is a task."""
-        return None if self.task is None else _labels(frame, self.task, self.whole_tasks)
+        return None if self.task is None else _labels(frame, self.task, self.task_columns[self.task])
 
     def options(self, frame: Any) -> dict[str, np.ndarray]:
         """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it."""
@@ -203,18 +200,14 @@ class TableSchema:
         frame : as for `encode`
         """
         check_names(frame.columns, self.target_names)
-        if self.task is not None:
-            return self._target(frame, 0)
-        wide = {name: self._target(frame, k) for k, name in enumerate(self.target_names)}
-        return type(frame)(wide, index=frame.index)
-
-    def _target(self, frame: DataFrame, k: int) -> np.ndarray:
-        values = frame[self.target_names[k]]
-        if self.regression:
-            unit = self.target_units[k] if self.target_units else ""
-            numbers = read_target(values, self.decimal, unit)
-            return (numbers - self.target_means[k]) / self.target_scales[k]
-        return values.to_numpy() if values.dtype.kind in "biu" else class_labels(values)
+        found = {}
+        for k, name in enumerate(self.target_names):
+            if self.regression:
+                numbers = read_target(frame[name], self.decimal, self.target_units[k])
+                found[name] = (numbers - self.target_means[k]) / self.target_scales[k]
+            else:
+                found[name] = class_labels(frame[name])
+        return type(frame)(found, index=frame.index) if self.task is None else found[self.target_names[0]]
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
         """Return predictions of the model in the units of the table."""
@@ -255,7 +248,7 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
     if hasattr(frame, "iloc"):
         check_names(frame.columns, names)
         frame = frame[list(names)]
-    table = read_columns(frame)
+    table = as_table(frame, "X")
     if table is None:
         raise TypeError(
             "this model was fitted on a table: pass a data frame of pandas, polars or Arrow, or dict of columns, with "
@@ -267,7 +260,9 @@ def select_columns(frame: Any, names: Sequence[str]) -> Table:
 
 
 def class_labels(values: Series) -> np.ndarray:
-    """Return class labels: integers if all are whole numbers, else text; None if missing."""
+    """Return class labels: booleans, integers if all are whole numbers, else text; None if missing."""
+    if values.dtype.kind in "biu":
+        return values.to_numpy()
     if values.dtype.kind == "f" and are_whole(values):
         return values.to_numpy().astype(np.int64)
     texts = values.astype(object).map(str, na_action="ignore")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,15 +87,15 @@ class CandidateSearch:
         """Return the outcomes of each candidate on each fold."""
         found: dict[int, list[Outcome]] = {}
         total = sum(len(line.steps) for line in lines) * len(self.folds)
-        display = Progress(total) if verbose else None
+        display = Progress(1, shown=verbose > 0)
+        display.begin("cross-validation")
 
         def report(done: int, of: int, text: str) -> None:
-            if display is not None:
-                display.finish("cross-validation")
+            display.share(done / of, f"{done} of {of} fits")
             if callback is not None:
                 callback(done, of)
 
-        with Jobs(total, n_jobs=self.n_jobs, report=report) as runner, display or nullcontext():
+        with Jobs(total, n_jobs=self.n_jobs, report=report) as runner, display:
             for group in _groups(lines, _GRAM_PARAMETERS) if self.shares_grams else [lines]:
                 parts = _groups(group, _SCALE_PARAMETERS) if self.shares_grams else [[line] for line in group]
                 jobs = [(part, fold) for fold in range(len(self.folds)) for part in parts]

@@ -17,6 +17,7 @@ from typing import TextIO
 
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
 REDRAW = 0.1  # seconds between two updates of the bar for the same step
+LEAST = 0.03  # share of the work after which the time left is estimated
 _BAR = 20  # characters of the bar
 _CLEAR = "\r\x1b[K"  # erases the line that was drawn last
 
@@ -79,9 +80,9 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return an estimate of the remaining seconds; None before the first measurement."""
-        done = self._done()
-        return (self._clock() - self._start) * (self._work[-1] - done) / done if done else None
+        """Return an estimate of the remaining seconds; None until `LEAST` of the work is done."""
+        done, total = self._done(), self._work[-1]
+        return (self._clock() - self._start) * (total - done) / done if done > LEAST * total else None
 
     def _done(self) -> float:
         """Return the finished work, in units of the weights."""

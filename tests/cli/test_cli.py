@@ -129,6 +129,14 @@ def test_the_command_line_starts_without_what_only_its_commands_need():
     assert not imported & {"numpy", "sklearn", "pandas", "matplotlib", "numba", "kernelkin.cli.demo"}
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_have_commands_and_options(shell, capsys):
+    pytest.importorskip("shtab")
+    assert cli.main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "\\x" not in script and all(word in script for word in ("predict", "unknown-tasks", "no-comparison"))
+
+
 def test_every_command_has_the_function_that_it_names():
     for command in COMMANDS:
         assert callable(getattr(import_module(f"kernelkin.cli.{command.module}"), command.run))

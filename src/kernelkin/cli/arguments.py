@@ -220,6 +220,10 @@ def _demo(parser: ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
 
 
+def _completion(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
+
+
 COMMANDS = (
     Command(
         "demo",
@@ -312,5 +316,15 @@ COMMANDS = (
         lambda parser: None,
         "inspect",
         "run_models",
+    ),
+    Command(
+        "completion",
+        "print a script that completes commands and options in bash, zsh or fish",
+        "  kernelkin completion fish | source     # in ~/.config/fish/config.fish\n"
+        '  eval "$(kernelkin completion bash)"    # in ~/.bashrc\n'
+        '  eval "$(kernelkin completion zsh)"     # in ~/.zshrc, after compinit',
+        _completion,
+        "main",
+        "run_completion",
     ),
 )

@@ -111,3 +111,11 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
+
+
+def run_completion(arguments: Namespace, terminal: Terminal) -> None:
+    try:
+        shtab = import_module("shtab")
+    except ImportError as error:
+        raise ImportError("completion needs shtab: install kernelkin[cli]") from error
+    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())

@@ -271,7 +271,8 @@ COMMANDS = (
         "regression: RMSE in the units of the target, R² and R² within groups\n"
         "classification: log loss, accuracy, and for two classes the area under the ROC curve (AUC)",
         _score,
-        "score",
+        "inspect",
+        "run_score",
     ),
     Command(
         "inspect",

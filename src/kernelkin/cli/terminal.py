@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..progress import Progress, printable
+from ..progress import printable
 
 
 class Terminal:
@@ -46,10 +46,6 @@ class Terminal:
         """Print a table: the first column left-aligned, the others right-aligned; an empty row becomes a line."""
         if not self._as_json:
             self._write(format_table(columns, rows) + "\n")
-
-    def progress(self, total: int, weights: Sequence[float] | None = None) -> Progress:
-        """Return a progress bar of `total` steps on standard error; `weights` are the relative times of the steps."""
-        return Progress(total, weights=weights)
 
     def _write(self, text: str) -> None:
         if self.lost is not None or sys.stdout is None:

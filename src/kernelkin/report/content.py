@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..facts import changed_parameters, relative_gap
-from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights, weight_order
+from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
-from ..relations.scores import LEVEL, R2
+from ..relations.scores import LEVEL, LOG_LOSS, R2
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
 from .effects import drivers_content, groups_content
@@ -18,8 +18,6 @@ from .evaluation import number, numbers, table
 
 # With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
-# Maximum number of tasks whose kernel weights are shown.
-MOST_TASKS = 1000
 
 
 def model_content(
@@ -118,7 +116,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
         compared.append(
             {
                 "question": question,
-                "score": R2 if regression else "mean log probability",
+                "score": R2 if regression else LOG_LOSS,
                 "level": LEVEL,
                 "n_tasks": int((found.test_rows > 0).sum()),
                 "n_rows": int(found.test_rows.sum()),
@@ -153,37 +151,23 @@ def _variance(saved: SavedModel) -> list[list[Any]]:
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:
-    """Return the shares of the kernels in each task, or of groups of kernels if there are many."""
-    if not hasattr(model, "kernel_weights_") or len(model.tasks_) > MOST_TASKS:
+    """Return the mean over tasks of the shares of the kernels, or of groups of kernels if there are many."""
+    if not hasattr(model, "kernel_weights_"):
         return None
     weights, names = grouped_weights(model)
-    shares, count = KernelWeightsDisplay(weights, model.tasks_, names).shares, len(model.kernel_names_)
-    if np.ptp(shares, axis=0).max() < 0.005:
-        # If all tasks have the same weights, one row is enough.
-        shares = shares[:1]
-    return {
-        "names": names,
-        "count": count,
-        "grouped": len(names) < count,
-        "shares": table(shares),
-        "order": weight_order(shares).tolist(),
-    }
+    shares = KernelWeightsDisplay(weights, model.tasks_, names).shares.mean(axis=0)
+    return {"names": names, "count": len(model.kernel_names_), "shares": numbers(shares)}
 
 
 def _relation(saved: SavedModel) -> dict[str, Any] | None:
-    """Return the result of the test of task relations from the fit, or None if there was no test."""
-    T = len(saved.model.tasks_)
-    if T < 2:
-        return None
+    """Return the result of the test of task relations, or None if there was no test."""
     if "relations" not in saved.about:
-        return {"tested": False}
+        return None
     found: TaskRelations = saved.about["relations"]
     several = bool(found.structured) and found.n_groups > 1
     place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
     return {
-        "tested": True,
-        "structured": bool(found.structured),
         "headline": found.headline(),
         "text": str(found),
         "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,

@@ -33,7 +33,7 @@ ColumnEffectDisplay.from_estimator(model, "year", groups=named)
 plt.show()
 
 # %%
-# Where is the variation? Half of it is between the levels of countries; of the rest, some is common to all and some is
+# Where is the variation? Two thirds of it are between the levels of countries; of the rest, some is common to all and some is
 # each country's own.
 
 VarianceSharesDisplay.from_estimator(model)

@@ -17,7 +17,7 @@ def fail(arguments, terminal):
 
 
 def command(run):
-    return Command("try", "try something", "  kernelkin try", lambda parser: None, "main", run.__name__)
+    return Command("try", "try something", "  kernelkin try", lambda parser: None, f"main:{run.__name__}")
 
 
 @pytest.fixture
@@ -139,7 +139,8 @@ def test_completions_have_commands_and_options(shell, capsys):
 
 def test_every_command_has_the_function_that_it_names():
     for command in COMMANDS:
-        assert callable(getattr(import_module(f"kernelkin.cli.{command.module}"), command.run))
+        module, function = command.run.split(":")
+        assert callable(getattr(import_module(f"kernelkin.cli.{module}"), function))
 
 
 def test_nothing_else_imports_the_application():

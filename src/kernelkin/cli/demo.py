@@ -30,13 +30,9 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9a9a9a"
 
 
 class Panel(NamedTuple):
-    """A data set with groups.
+    """A data set with groups: columns X (n, d), targets y (n,) and groups (n,).
 
-    Attributes
-    ----------
-    question : the question of the demo, in a sentence.
-    unit, axis : names of the target and of the first column, for figures.
-    X, y, groups : columns (n, d), targets (n,) and groups (n,).
+    `question` is that of the demo; `unit` and `axis` are names of the target and of the first column, for figures.
     """
 
     question: str

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
 from ..files import check_writable
@@ -17,8 +16,7 @@ from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations
 from ..relations.baselines import BASELINES, make_baselines
 from ..relations.sharing import SharingReport, sharing_report
-from ..report.evaluation import evaluation_content
-from ..report.held_out import rows_of_comparison
+from ..report.evaluation import evaluation_content, rows_of_comparison
 from ..storage.model_files import save_model
 from ..tables.files import STDIN, display_name
 from ..tables.schema import TableSchema
@@ -116,9 +114,8 @@ def _cannot_lose(out: str) -> Iterator[None]:
 def _task_rows(model: Any, schema: TableSchema, frame: Any) -> list[list[Any]]:
     """Return the number of training rows of each task."""
     tasks = schema.first_tasks(frame)
-    if tasks is None:
-        return [[name, int(frame[name].notna().sum())] for name in schema.target_names]
-    counts = dict(zip(*np.unique(tasks, return_counts=True), strict=True))
+    wide = {name: frame[name].notna().sum() for name in schema.target_names}
+    counts = wide if tasks is None else dict(zip(*np.unique(tasks, return_counts=True), strict=True))
     return [[task, int(counts.get(task, 0))] for task in model.tasks_.tolist()]
 
 
@@ -215,9 +212,8 @@ def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> 
         return None
     if not 2 <= len(model.tasks_) <= MOST_TASKS or (sizes is not None and (sizes > 1).sum() < 2):
         return None
-    rng = check_random_state(seed)
     rows = schema.encode(frame), schema.targets(frame), tasks
-    return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=rng)
+    return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=seed)
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, schema: TableSchema) -> None:

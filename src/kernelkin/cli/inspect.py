@@ -15,7 +15,7 @@ from ..kin.effects import task_effects
 from ..registry import all_models
 from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
 from ..relations.sharing import COVERAGE, NEW_ROWS, SharingReport
-from ..report.held_out import HeldOutRows, rows_of_table
+from ..report.evaluation import HeldOutRows, rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
 from ..tables.files import TextFormat, display_name, read_table
@@ -36,7 +36,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if columns:
         rows = [list(row) for row in zip(map(str, model.tasks_.tolist()), *columns.values(), strict=True)]
         terminal.say()
-        terminal.table(["group", *columns], rows if arguments.all else list(shorten(rows)))
+        terminal.table(["group", *columns], rows if arguments.all else shorten(rows))
 
 
 def facts(saved: SavedModel) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def run_score(arguments: Namespace, terminal: Terminal) -> None:
     if len(scored) > 1:
         body = [[str(group["group"]), str(group["rows"]), as_text(group[name])] for group in scored]
         terminal.say("", f"Groups with at least {LEAST_ROWS} rows:")
-        terminal.table(["group", "rows", name], body if arguments.all else list(shorten(body)))
+        terminal.table(["group", "rows", name], body if arguments.all else shorten(body))
     terminal.emit({"model": arguments.model, "data": arguments.data, "scores": scores, "groups": groups})
 
 
@@ -196,14 +196,12 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
         errors = table[name.replace("slope", "standard_error", 1)]
         cells[name] = [f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)]
     rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
-    terminal.table(["group", "rows", *cells], rows if arguments.all else list(shorten(rows)))
+    terminal.table(["group", "rows", *cells], rows if arguments.all else shorten(rows))
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
 
-    if len(arguments.models) > 2:
-        raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")
     check_writable(arguments.out)
     models = [load_model(path) for path in arguments.models]
     test = None

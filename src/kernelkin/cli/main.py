@@ -79,8 +79,8 @@ def _run(arguments: Namespace) -> int:
     terminal = Terminal(keep_going=arguments.command.writes_files)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        command = arguments.command
-        getattr(import_module(f".{command.module}", __package__), command.run)(arguments, terminal)
+        module, function = arguments.command.run.split(":")
+        getattr(import_module(f".{module}", __package__), function)(arguments, terminal)
     if sys.stdout is not None and terminal.lost is None:
         sys.stdout.flush()
     if terminal.lost is not None and not _is_broken_pipe(terminal.lost):

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +16,8 @@ from ..progress import printable
 class Terminal:
     """Standard output.
 
-    Parameters
-    ----------
-    keep_going : bool
-        Whether a command continues when its output is closed (`kernelkin fit ... | head -1`), because its result is a
-        file. The error is then stored in `lost`.
+    With `keep_going`, a command whose result is a file continues when its output is closed (`kernelkin fit ... | head
+    -1`); the error is stored in `lost`.
     """
 
     def __init__(self, *, keep_going: bool = False) -> None:
@@ -103,12 +100,9 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
-    """Yield the first and last rows of a long table, and between them a row with the number of omitted rows."""
+def shorten(rows: list[list[str]], most: int = 20) -> list[list[str]]:
+    """Return the first and last rows of a long table, and between them a row with the number of omitted rows."""
     if len(rows) <= most:
-        yield from rows
-        return
-    half = most // 2
-    yield from rows[:half]
-    yield [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
-    yield from rows[-half:]
+        return rows
+    between = [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
+    return [*rows[: most // 2], between, *rows[-(most // 2) :]]

@@ -14,7 +14,7 @@ from ..relations.scores import LEVEL, LOG_LOSS, R2
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
 from .effects import drivers_content, groups_content
-from .evaluation import number, numbers, table
+from .evaluation import number, numbers
 
 # With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
@@ -29,15 +29,16 @@ def model_content(
     ----------
     evaluations : one evaluation on held-out rows for each question; the first is also shown task by task
     """
-    model = saved.model
-    tasks = [str(task) for task in model.tasks_.tolist()]
+    model, schema = saved.model, saved.schema
+    tasks, counts = model.tasks_.tolist(), dict(map(tuple, saved.about.get("task_rows", ())))
+    plain = f"{type(model).__name__}: {len(tasks)} tasks" if schema is None else schema.title
     return {
         "name": name,
-        "title": title or _title(saved),
+        "title": title or plain,
         "model": _model(saved),
         "data": _data(saved),
-        "tasks": tasks,
-        "rows": _task_rows(saved),
+        "tasks": list(map(str, tasks)),
+        "rows": [counts.get(task) for task in tasks] if counts else None,
         "evaluations": evaluations,
         "evaluation": evaluations[0] if evaluations else None,
         "comparisons": _comparisons(saved),
@@ -47,14 +48,8 @@ def model_content(
         "relation": _relation(saved),
         "variance": _variance(saved),
         "fit": _fit(model),
-        "load": {"file": file, "table": saved.schema is not None},
+        "load": {"file": file, "table": schema is not None},
     }
-
-
-def _title(saved: SavedModel) -> str:
-    if saved.schema is None:
-        return f"{type(saved.model).__name__}: {len(saved.model.tasks_)} tasks"
-    return saved.schema.title
 
 
 def _model(saved: SavedModel) -> dict[str, Any]:
@@ -83,13 +78,6 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
         "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
     }
-
-
-def _task_rows(saved: SavedModel) -> list[int | None] | None:
-    if "task_rows" not in saved.about:
-        return None
-    counts = {str(task): count for task, count in saved.about["task_rows"]}
-    return [counts.get(str(task)) for task in saved.model.tasks_.tolist()]
 
 
 def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
@@ -167,11 +155,12 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
     several = bool(found.structured) and found.n_groups > 1
     place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
+    likeness = found.likeness[np.ix_(first, first)]
     return {
         "headline": found.headline(),
         "text": str(found),
         "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,
-        "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
+        "matrix": np.round(likeness, 3).tolist() if several and found.n_groups <= MOST_GROUPS else None,
     }
 
 

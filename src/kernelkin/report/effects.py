@@ -216,15 +216,10 @@ def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
 
 @dataclass(frozen=True)
 class Input:
-    """A column whose value can be changed in rows.
+    """A column whose value can be changed in rows: the V values that it takes, and its features at each.
 
-    Attributes
-    ----------
-    name, unit : name and unit of the column.
-    positions : the features that depend on the column.
-    labels : labels of the values: numbers in the units of the column, dates as texts, or texts.
-    features : (V, len(positions)) the features at each value.
-    kind : "number" or "date", if values between those in `labels` are possible, or "text".
+    `positions` are those features, `features` (V, len(positions)) their values, and `labels` the values of the column:
+    numbers in its unit, or texts. `kind` is "text", or "number" or "date" if there are values in between.
     """
 
     name: str

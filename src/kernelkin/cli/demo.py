@@ -17,7 +17,7 @@ import numpy as np
 from ..files import Folder, open_whole, write_whole
 from ..kin.estimators import KinRegressor
 from ..progress import Progress
-from ..relations.baselines import KIN, LinearMixedModel, make_baselines
+from ..relations.baselines import BOOSTING, KIN, ONE_FOR_ALL, SEPARATE, LinearMixedModel, make_baselines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .terminal import Terminal
 
 CUBIC = "a mixed model, cubic"
+# Seconds that models take on the data of the default.
+WORK = {KIN: 6.0, SEPARATE: 2.0, ONE_FOR_ALL: 1.0, BOOSTING: 4.0}
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9a9a9a"
 
 
@@ -134,7 +136,7 @@ def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> DemoRes
     masks = [panel.draw(rows, seed) for seed in range(draws)]
     errors, seconds = ({name: list[float]() for name in make_models()} for _ in range(2))
     outcome = DemoResult(panel, masks[0], errors, seconds, {}, np.empty((len(panel.y), 2)))
-    with Progress(draws * len(errors)) as progress:
+    with Progress(draws * len(errors), weights=[WORK.get(name, 0.2) for name in errors] * draws) as progress:
         for draw, train in enumerate(masks):
             for name, model in make_models().items():
                 progress.begin(name if draws == 1 else f"draw {draw + 1}: {name}")

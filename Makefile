@@ -57,11 +57,11 @@ reproduce: $(STAMP)
 bench: $(BENCH_STAMP)
 	$(BIN)/python -m benchmarks
 
-# Build sdist and wheel, and use the wheel from an environment and a folder that have nothing else of this repository.
+# Build sdist and wheel, and use each from an environment and a folder that have nothing else of this repository.
 release: $(STAMP)
 	$(BIN)/python -m pip install --quiet build
 	rm -rf dist && $(BIN)/python -m build --outdir dist .
-	.ci/smoke dist/kernelkin-*.whl
+	for file in dist/kernelkin-*; do .ci/smoke $$file || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(MIN_VENV) docs/_build docs/gallery docs/generated build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

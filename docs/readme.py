@@ -136,18 +136,17 @@ def losses(suite: str) -> dict[str, dict[str, float]]:
 
 def repeat_demo() -> None:
     """Run the demo on all data; the picture is that of `kernelkin demo`."""
-    from kernelkin.cli.demo import run_demo
-    from kernelkin.cli.terminal import Terminal
+    from kernelkin.cli.main import main
 
     stored, command = [], ["git", "rev-parse", "--short=7", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     with TemporaryDirectory() as folder:
         for data, rows, draws in DEMO_RUNS:
-            run_demo(Terminal(), folder, data=data, rows=rows, draws=draws)
+            assert not main(["demo", "-o", folder, "--data", data, "--rows", str(rows), "--draws", str(draws)])
             stored.append(json.loads((Path(folder) / "results.json").read_text()))
             stored[-1].pop("seconds")
             stored[-1]["commit"] = commit
-        run_demo(Terminal(), folder)
+        assert not main(["demo", "-o", folder])
         _shrink(Path(folder) / "demo.png", PICTURE)
     DEMO.write_text(json.dumps(stored, indent=1) + "\n")
 

@@ -33,8 +33,8 @@ ColumnEffectDisplay.from_estimator(model, "year", groups=named)
 plt.show()
 
 # %%
-# Where is the variation? Half of it is between the levels of countries; of the rest, some is common to all and some is
-# each country's own.
+# Where is the variation? Two thirds of it are between the levels of countries; of the rest, some is common to all and
+# some is each country's own.
 
 VarianceSharesDisplay.from_estimator(model)
 plt.show()

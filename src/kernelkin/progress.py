@@ -17,6 +17,7 @@ from typing import TextIO
 
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
 REDRAW = 0.1  # seconds between two updates of the bar for the same step
+LEAST = 0.03  # share of the work after which the time left is estimated
 _BAR = 20  # characters of the bar
 _CLEAR = "\r\x1b[K"  # erases the line that was drawn last
 
@@ -78,7 +79,7 @@ class Progress:
         self._last, total = self._clock(), len(self._ends) - 1
         before, after = self._ends[self.number - 1 : self.number + 1]
         done = before + share * (after - before)
-        left = (self._last - self._start) * (self._ends[-1] - done) / done if done else 0.0
+        left = (self._last - self._start) * (self._ends[-1] - done) / done if done > LEAST * self._ends[-1] else 0.0
         line = f"[{self.number:{len(str(total))}d}/{total}] {printable(text)}"
         line += f", about {duration(left)} left" if left >= 1 else ""
         if self._bar:

@@ -17,7 +17,7 @@ def fail(arguments, terminal):
 
 
 def command(run):
-    return Command("try", "try something", "  kernelkin try", lambda parser: None, "main", run.__name__)
+    return Command("try", "try something", "  kernelkin try", lambda parser: None, f"main:{run.__name__}")
 
 
 @pytest.fixture
@@ -129,9 +129,18 @@ def test_the_command_line_starts_without_what_only_its_commands_need():
     assert not imported & {"numpy", "sklearn", "pandas", "matplotlib", "numba", "kernelkin.cli.demo"}
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_have_commands_and_options(shell, capsys):
+    pytest.importorskip("shtab")
+    assert cli.main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "\\x" not in script and all(word in script for word in ("predict", "unknown-tasks", "no-comparison"))
+
+
 def test_every_command_has_the_function_that_it_names():
     for command in COMMANDS:
-        assert callable(getattr(import_module(f"kernelkin.cli.{command.module}"), command.run))
+        module, function = command.run.split(":")
+        assert callable(getattr(import_module(f"kernelkin.cli.{module}"), function))
 
 
 def test_nothing_else_imports_the_application():

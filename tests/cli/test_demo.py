@@ -30,7 +30,7 @@ def outcome(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "make_models", quick_models)
-        patch.setitem(demo.PANELS, "fertility", lines)
+        patch.setattr(demo, "load_panel", lambda name: lines())
         return demo.run(Namespace(out=folder, data="fertility", rows=3, draws=2), Terminal()), folder
 
 
@@ -70,13 +70,13 @@ def test_the_cubic_mixed_model_fits_a_cubic_that_the_linear_one_does_not():
 
 @pytest.mark.parametrize("name, groups, columns", [("fertility", 210, 1), ("grunfeld", 11, 3), ("elnino", 61, 1)])
 def test_the_data_are_complete(name, groups, columns):
-    panel = demo.PANELS[name]()
+    panel = demo.load_panel(name)
     assert (len(np.unique(panel.groups)), panel.X.shape) == (groups, (len(panel.y), columns))
     assert np.isfinite(panel.X).all() and np.isfinite(panel.y).all()
 
 
 def test_sea_temperatures_stay_with_their_month_and_year():
-    panel = demo.elnino()
+    panel = demo.load_panel("elnino")
     from statsmodels.datasets import elnino
 
     table = elnino.load_pandas().data.set_index("YEAR")

@@ -18,7 +18,7 @@ def test_says_what_it_found_guessed_and_measured(folder):
     for text in (
         "120 rows, 3 groups ('shop') of 40 rows.",
         "Regression: 'sales' is a number with",
-        "1 number, standardised ('size'); 1 yes or no ('promo'); 1 text, one feature for each value ('day')",
+        "Columns: numbers ('size'); yes or no ('promo'); texts ('day').",
         "Left out column 'id': a different text in every row",
         "Missing values in 'size'",
         "R² within groups, the predicted share of the variance around each group's own mean: ",
@@ -27,12 +27,12 @@ def test_says_what_it_found_guessed_and_measured(folder):
         "gain of MK-MTRL",
         "Recommendation: ",
         "structure found (p = ",
-        "Certified: the objective is within",
+        "Certificate: the objective, ",
         "fitted to all rows",
     ):
         assert text in out
     # The answer comes before the details of the fit.
-    assert out.index("120 rows") < out.index("RMSE") < out.index("Recommendation: ") < out.index("Certified: ")
+    assert out.index("120 rows") < out.index("RMSE") < out.index("Recommendation: ") < out.index("Certificate: ")
 
 
 def test_what_is_saved_is_fitted_to_all_rows_and_says_how_it_was_measured(folder):

@@ -7,8 +7,7 @@ import pytest
 from kernelkin import AverageClassifier, AverageRegressor, KinRegressor, MKMTRLRegressor
 from kernelkin.relations import Comparison, Gain, SharingReport, TaskRelations
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
-from kernelkin.report.evaluation import evaluation_content
-from kernelkin.report.held_out import rows_of_table
+from kernelkin.report.evaluation import evaluation_content, rows_of_table
 from kernelkin.storage import SavedModel
 from kernelkin.tables.schema import TableSchema
 

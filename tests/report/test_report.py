@@ -206,7 +206,7 @@ def test_a_table_with_new_groups_scores_them_apart(searched):
 
 def test_what_is_the_same_for_all_groups_is_said_once(many):
     found = content(report_of_files([many]))
-    assert np.shape(found["kernels"]["shares"]) == (1, len(found["kernels"]["names"]))
+    assert len(found["kernels"]["shares"]) == len(found["kernels"]["names"])
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,8 @@ def test_says_what_the_model_says(few):
     found, model = content(report_of_files([few])), few.model
     assert found["title"] == "mark by school" and found["tasks"][0] == HOSTILE
     shares = model.kernel_weights_ / model.kernel_weights_.sum(axis=1, keepdims=True)
-    # The weights of the three tasks differ by less than is worth a picture.
-    assert_allclose(found["kernels"]["shares"], shares[:1], atol=5e-4)
-    assert found["relation"] == {"tested": False}
+    assert_allclose(found["kernels"]["shares"], shares.mean(axis=0), atol=5e-4)
+    assert found["relation"] is None
     assert_allclose(found["fit"]["relative"], model.duality_gap_ / model.objective_, rtol=1e-5)
     assert len(found["fit"]["history"]) == model.n_iter_
     assert found["model"]["parameters"] == {"couplings": "common", "tol": "0.01"}
@@ -237,7 +236,7 @@ def test_says_what_the_model_says(few):
 
 def test_relations_are_those_that_were_tested(related):
     found, tested = content(report_of_files([related]))["relation"], related.about["relations"]
-    assert found["structured"] and found["groups"] == [0, 1, 0]
+    assert found["groups"] == [0, 1, 0]
     assert_allclose(found["matrix"], [[1, 0.3], [0.3, 1]], atol=5e-4)
     assert found["text"] == str(tested)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A subcommand. The function named `run` of `module` is called with the arguments and the terminal.
+    """A subcommand. `run` names a module and a function, which is called with the arguments and the terminal.
 
     If `writes_files`, the result is a file, and the command continues when standard output is closed.
     """
@@ -17,13 +17,13 @@ class Command(NamedTuple):
     help: str
     examples: str
     arguments: Callable[[ArgumentParser], None]
-    module: str
-    run: str = "run"
+    run: str
     writes_files: bool = False
 
 
 DATA_HELP = "CSV, TSV, Parquet or Excel file with a header, optionally compressed (.gz, .xz), or - for CSV on stdin"
 MODEL_HELP = "a file saved by `kernelkin fit`"
+JSON_HELP, ALL_HELP = "print one JSON object, for scripts", "show every group, even if there are many"
 KERNELS_HELP = """\
 kernels:
   a list of NAME[:NUMBERS][@COLUMNS], for example  gaussian:0.5,1,2  linear@age,income  gaussian@each
@@ -43,7 +43,7 @@ def _fit(parser: ArgumentParser) -> None:
     )
     _training(parser)
     parser.add_argument("--no-comparison", action="store_true", help="do not compare the model with simpler ones")
-    _json(parser)
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
 
 
 def _compare(parser: ArgumentParser) -> None:
@@ -57,14 +57,6 @@ def _compare(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--folds", type=int, default=5, metavar="K", help="parts, each held out once (default: 5)")
     _training(parser)
-
-
-def _json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
-
-
-def _all(parser: ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="show every group, even if there are many")
 
 
 def _data(parser: ArgumentParser) -> None:
@@ -183,13 +175,13 @@ def _score(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     _format(parser)
-    _all(parser)
-    _json(parser)
+    parser.add_argument("--all", action="store_true", help=ALL_HELP)
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
 
 
 def _inspect(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    _all(parser)
+    parser.add_argument("--all", action="store_true", help=ALL_HELP)
 
 
 def _effects(parser: ArgumentParser) -> None:
@@ -220,13 +212,17 @@ def _demo(parser: ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
 
 
+def _completion(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
+
+
 COMMANDS = (
     Command(
         "demo",
         "compare models on real data with few rows in each group, and draw a figure",
         "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
         _demo,
-        "demo",
+        "demo:run",
         writes_files=True,
     ),
     Command(
@@ -242,7 +238,7 @@ COMMANDS = (
         "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
         "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n" + KERNELS_HELP,
         _fit,
-        "fit",
+        "fit:run",
         writes_files=True,
     ),
     Command(
@@ -256,7 +252,7 @@ COMMANDS = (
         "the cells of a CSV or TSV file are copied unchanged, and a cell with the prediction is added to each row. A\n"
         "model with several targets adds a column for each, named by the target and --column. The output is UTF-8",
         _predict,
-        "predict",
+        "predict:run",
         writes_files=True,
     ),
     Command(
@@ -267,22 +263,21 @@ COMMANDS = (
         "regression: RMSE in the units of the target, R² and R² within groups\n"
         "classification: log loss, accuracy, and for two classes the area under the ROC curve (AUC)",
         _score,
-        "score",
+        "inspect:run_score",
     ),
     Command(
         "inspect",
         "describe a saved model: its kind, data, scores, shares of variance and certificate",
         "  kernelkin inspect sales.kin\n  kernelkin inspect sales.kin --all",
         _inspect,
-        "inspect",
+        "inspect:run",
     ),
     Command(
         "effects",
         "show the level and slopes of each group of a saved model, with intervals",
         "  kernelkin effects sales.kin\n  kernelkin effects grade.kin --task class -o classes.csv",
         _effects,
-        "inspect",
-        "run_effects",
+        "inspect:run_effects",
     ),
     Command(
         "compare",
@@ -291,8 +286,7 @@ COMMANDS = (
         "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n"
         + KERNELS_HELP,
         _compare,
-        "fit",
-        "run_compare",
+        "fit:run_compare",
     ),
     Command(
         "report",
@@ -301,8 +295,7 @@ COMMANDS = (
         "  kernelkin report sales.kin --test later.csv -o report.html\n"
         "  kernelkin report old.kin new.kin --test later.csv -o comparison.html",
         _report,
-        "inspect",
-        "run_report",
+        "inspect:run_report",
         writes_files=True,
     ),
     Command(
@@ -310,7 +303,15 @@ COMMANDS = (
         "list the models, what they do and where they were published",
         "  kernelkin models",
         lambda parser: None,
-        "inspect",
-        "run_models",
+        "inspect:run_models",
+    ),
+    Command(
+        "completion",
+        "print a script that completes commands and options in bash, zsh or fish",
+        "  kernelkin completion fish | source     # in ~/.config/fish/config.fish\n"
+        '  eval "$(kernelkin completion bash)"    # in ~/.bashrc\n'
+        '  eval "$(kernelkin completion zsh)"     # in ~/.zshrc, after compinit',
+        _completion,
+        "main:run_completion",
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,8 @@ import numpy as np
 
 from ..files import check_writable, open_whole, write_whole
 from ..kin.estimators import KinRegressor
-from ..relations.baselines import KIN, LinearMixedModel, make_baselines
+from ..progress import Progress
+from ..relations.baselines import BOOSTING, KIN, ONE_FOR_ALL, SEPARATE, LinearMixedModel, make_baselines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,18 +26,15 @@ if TYPE_CHECKING:
     from .terminal import Terminal
 
 CUBIC = "a mixed model, cubic"
+# Seconds that models take on the data of the default.
+WORK = {KIN: 6.0, SEPARATE: 2.0, ONE_FOR_ALL: 1.0, BOOSTING: 4.0}
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#9a9a9a"
-MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
 class Panel(NamedTuple):
-    """A data set with groups.
+    """A data set with groups: columns X (n, d), targets y (n,) and groups (n,).
 
-    Attributes
-    ----------
-    question : the question of the demo, in a sentence.
-    unit, axis : names of the target and of the first column, for figures.
-    X, y, groups : columns (n, d), targets (n,) and groups (n,).
+    `question` is that of the demo; `unit` and `axis` are names of the target and of the first column, for figures.
     """
 
     question: str
@@ -54,42 +52,28 @@ class Panel(NamedTuple):
         return train
 
 
-def fertility() -> Panel:
-    """Births per woman in 210 countries, 1960 to 2013 (World Bank)."""
-    from statsmodels.datasets import fertility as source
-
-    table = source.load_pandas().data
-    years = [column for column in table.columns if column.isdigit()]
-    long = table.melt("Country Name", years, "year", "births").dropna()
-    question = (
-        "Births per woman in 210 countries: {rows} years of each are known. Which model predicts the other years?"
-    )
-    X, y = long[["year"]].to_numpy(float), long["births"].to_numpy(float)
-    return Panel(question, "births per woman", "year", X, y, long["Country Name"].to_numpy(str))
-
-
-def grunfeld() -> Panel:
-    """Investment of 11 American firms, 1935 to 1954, with their value and capital."""
-    from statsmodels.datasets import grunfeld as source
-
-    table = source.load_pandas().data
-    question = "Investment of 11 firms: {rows} years of each are known. Which model predicts the other years?"
-    X, y = table[["year", "value", "capital"]].to_numpy(float), table["invest"].to_numpy(float)
-    return Panel(question, "investment, million dollars", "year", X, y, table["firm"].to_numpy(str))
-
-
-def elnino() -> Panel:
-    """Monthly temperature of the sea off Peru in 61 years, 1950 to 2010."""
-    from statsmodels.datasets import elnino as source
-
-    table = source.load_pandas().data
-    question = "Temperature of the sea in 61 years: {rows} months of each are known. Which model predicts the others?"
-    X = np.tile(np.arange(1.0, 13.0), len(table))[:, np.newaxis]
-    years = np.repeat(table["YEAR"].astype(int).to_numpy(str), 12)
-    return Panel(question, "°C", "month", X, table[list(MONTHS)].to_numpy(float).ravel(), years)
-
-
-PANELS: dict[str, Callable[[], Panel]] = {"fertility": fertility, "grunfeld": grunfeld, "elnino": elnino}
+def load_panel(name: str) -> Panel:
+    """Return births in countries, investment of firms, or temperature of the sea; all come with statsmodels."""
+    try:
+        table = import_module(f"statsmodels.datasets.{name}").load_pandas().data
+    except ImportError as error:
+        raise ImportError("the data of the demo come with statsmodels: install kernelkin[demo]") from error
+    if name == "fertility":
+        years = [column for column in table.columns if column.isdigit()]
+        table = table.melt("Country Name", years, "year", "births").dropna()
+        about, unit = "Births per woman in 210 countries: {rows} years", "births per woman"
+        group, target, columns = "Country Name", "births", ["year"]
+    elif name == "grunfeld":
+        about, unit = "Investment of 11 firms: {rows} years", "investment, million dollars"
+        group, target, columns = "firm", "invest", ["year", "value", "capital"]
+    else:
+        table = table.set_axis(["year", *range(1, 13)], axis="columns").astype({"year": int})
+        table = table.melt("year", var_name="month", value_name="heat").sort_values(["year", "month"])
+        about, unit = "Temperature of the sea in 61 years: {rows} months", "°C"
+        group, target, columns = "year", "heat", ["month"]
+    question = f"{about} of each are known. Which model predicts the others?"
+    X, y, groups = table[columns].to_numpy(float), table[target].to_numpy(float), table[group].to_numpy(str)
+    return Panel(question, unit, columns[0], X, y, groups)
 
 
 class Cubic(LinearMixedModel):
@@ -135,10 +119,7 @@ def run(arguments: Namespace, terminal: Terminal) -> DemoResult:
         raise ValueError(f"the demo needs two rows of each group and one draw at least, not {rows} and {draws}")
     folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder / "results.json")
-    try:
-        panel = PANELS[arguments.data]()
-    except ImportError as error:
-        raise ImportError("the data of the demo come with statsmodels: install kernelkin[demo]") from error
+    panel = load_panel(arguments.data)
     terminal.say(panel.question.format(rows=rows), "")
     outcome = _compare(terminal, panel, rows, draws)
     _show(terminal, outcome)
@@ -156,7 +137,7 @@ def _compare(terminal: Terminal, panel: Panel, rows: int, draws: int) -> DemoRes
     masks = [panel.draw(rows, seed) for seed in range(draws)]
     errors, seconds = ({name: list[float]() for name in make_models()} for _ in range(2))
     outcome = DemoResult(panel, masks[0], errors, seconds, {}, np.empty((len(panel.y), 2)))
-    with terminal.progress(draws * len(errors)) as progress:
+    with Progress(draws * len(errors), weights=[WORK.get(name, 0.2) for name in errors] * draws) as progress:
         for draw, train in enumerate(masks):
             for name, model in make_models().items():
                 progress.begin(name if draws == 1 else f"draw {draw + 1}: {name}")
@@ -197,8 +178,13 @@ def _draw(outcome: DemoResult) -> Figure:
     figure = Figure(figsize=(12, 3.9), layout="constrained")
     bars, *axes = figure.subplots(1, 4, gridspec_kw={"width_ratios": [1.15, 1, 1, 1]})
     _draw_errors(bars, outcome)
-    names = np.unique(panel.groups)
-    gains = np.array([_error(outcome, other, name) - _error(outcome, KIN, name) for name in names])
+    names, codes = np.unique(panel.groups, return_inverse=True)
+    held = np.bincount(codes, ~outcome.train)
+    errors = {
+        name: np.sqrt(np.bincount(codes, np.where(outcome.train, 0.0, values - panel.y) ** 2) / np.maximum(held, 1))
+        for name, values in outcome.values.items()
+    }
+    gains = errors[other] - errors[KIN]
     order = np.argsort(-gains)
     for which, share, axis in zip(("top 5%", "median", "bottom 5%"), (0.05, 0.5, 0.95), axes, strict=True):
         k = order[int(share * (len(order) - 1))]
@@ -207,11 +193,6 @@ def _draw(outcome: DemoResult) -> Figure:
     axes[0].set_ylabel(panel.unit)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure
-
-
-def _error(outcome: DemoResult, model: str, group: str) -> float:
-    rows = ~outcome.train & (outcome.panel.groups == group)
-    return float(np.sqrt(np.mean((outcome.values[model] - outcome.panel.y)[rows] ** 2))) if rows.any() else 0.0
 
 
 def _draw_errors(axes: Axes, outcome: DemoResult) -> None:

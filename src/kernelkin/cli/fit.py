@@ -9,23 +9,21 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
-from ..facts import changed_parameters, relative_gap
 from ..files import check_writable
 from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations
 from ..relations.baselines import BASELINES, make_baselines
 from ..relations.sharing import SharingReport, sharing_report
-from ..report.evaluation import evaluation_content
-from ..report.held_out import rows_of_comparison
+from ..report.evaluation import evaluation_content, rows_of_comparison
 from ..storage.model_files import save_model
 from ..tables.files import STDIN, display_name
 from ..tables.schema import TableSchema
+from .inspect import model_facts
 from .problem import TableProblem, load_problem
 from .terminal import Terminal, complain
-from .training import SEARCHED, Recipe, check_parameters
+from .training import SEARCHED, Recipe, check_parameters, read_parameters
 
 # Folds of the comparison: fewer for more rows, for Kin and with --cv.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
@@ -35,14 +33,7 @@ SECONDS = 60.0
 MOST_TASKS = 400
 PERMUTATIONS = 99
 # Run times of a comparison and of the test of relations, relative to the fit: first for Kin, then for other models.
-_COMPARISON, _RELATIONS = (7.0, 30.0), (0.3, 3.0)
-# Singular and plural.
-_KINDS = {
-    "number": ("number, standardised", "numbers, standardised"),
-    "boolean": ("yes or no", "yes or no"),
-    "text": ("text, one feature for each value", "texts, one feature for each value"),
-    "date": ("date", "dates"),
-}
+_COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
@@ -62,18 +53,20 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     searched = recipe.name == SEARCHED
     comparison = [] if arguments.no_comparison else [_COMPARISON[not (searched or arguments.cv)]]
     weights = [1.0, *comparison, _RELATIONS[not searched]]
-    with terminal.progress(len(weights), weights) as progress:
+    with Progress(len(weights), weights=weights) as progress:
         progress.begin(f"{recipe.name} on {len(frame)} rows")
         model = recipe.fit(schema, frame, progress)
         about["task_rows"] = _task_rows(model, schema, frame)
         save_model(model, arguments.out, schema=schema, about=about)
         progress.clear()
-        shares, details = _describe(model)
-        terminal.say(*shares)
+        explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
+        details = next((i for i, line in enumerate(explained) if " compared by " in line), 0)
+        if details:
+            terminal.say(*explained[:details], "")
         if comparison:
             with _cannot_lose(arguments.out):
                 about |= _compare(model, problem, recipe, schema, terminal, progress)
-        terminal.say(*details)
+        terminal.say(*(explained[details:] or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
         with _cannot_lose(arguments.out):
             progress.begin("test of the relations of groups")
             tested = tested_relations(model, schema, frame, arguments.seed)
@@ -121,9 +114,8 @@ def _cannot_lose(out: str) -> Iterator[None]:
 def _task_rows(model: Any, schema: TableSchema, frame: Any) -> list[list[Any]]:
     """Return the number of training rows of each task."""
     tasks = schema.first_tasks(frame)
-    if tasks is None:
-        return [[name, int(frame[name].notna().sum())] for name in schema.target_names]
-    counts = dict(zip(*np.unique(tasks, return_counts=True), strict=True))
+    wide = {name: frame[name].notna().sum() for name in schema.target_names}
+    counts = wide if tasks is None else dict(zip(*np.unique(tasks, return_counts=True), strict=True))
     return [[task, int(counts.get(task, 0))] for task in model.tasks_.tolist()]
 
 
@@ -135,6 +127,9 @@ def _compare(
     progress.begin("comparison with simpler models")
     few = len(problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
     model = recipe.unfitted(schema, progress, quiet=True)
+    if recipe.name == SEARCHED and "cv" not in read_parameters(arguments.set):
+        # Fits of the comparison choose between structures with fewer folds, which takes half the time.
+        model.set_params(cv=FEWER_FOLDS)
     found = _sharing(model, None, problem, schema, recipe, progress, FOLDS if few else FEWER_FOLDS)
     progress.clear()
     terminal.say(*str(found).split("\n"))
@@ -184,7 +179,7 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     schema = problem.schema()
     time_position(schema, arguments)
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
-    with terminal.progress(1) as progress:
+    with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
         models = {name: recipe.unfitted(schema, progress, quiet=True) for name, recipe in recipes.items()}
         (first, model), *others = models.items()
@@ -217,9 +212,8 @@ def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> 
         return None
     if not 2 <= len(model.tasks_) <= MOST_TASKS or (sizes is not None and (sizes > 1).sum() < 2):
         return None
-    rng = check_random_state(seed)
     rows = schema.encode(frame), schema.targets(frame), tasks
-    return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=rng)
+    return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=seed)
 
 
 def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, schema: TableSchema) -> None:
@@ -234,11 +228,10 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, 
             f"{each} rows."
         )
     terminal.say(*problem.notes)
-    kinds = {kind: [c.name for c in schema.columns if c.kind == kind] for kind in _KINDS}
-    found = [
-        f"{len(names)} {_KINDS[kind][len(names) > 1]} ({listing(names, 5)})" for kind, names in kinds.items() if names
-    ]
-    terminal.say(f"Features: {'; '.join(found)}.")
+    kinds = {"number": "numbers", "boolean": "yes or no", "text": "texts", "date": "dates"}
+    names = {words: [c.name for c in schema.columns if c.kind == kind] for kind, words in kinds.items()}
+    found = [f"{words} ({listing(columns, 5)})" for words, columns in names.items() if columns]
+    terminal.say(f"Columns: {'; '.join(found)}.")
     for column in schema.columns:
         if column.kind == "date" or column.n_rare:
             terminal.say(f"Column {column.name!r}: {column.describe()}.")
@@ -252,29 +245,3 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, 
             "none of the known texts, and a feature marks them."
         )
     terminal.say()
-
-
-def _describe(model: Any) -> tuple[list[str], list[str]]:
-    """Return lines on the shares of variance, if the model has any, and lines on the details of the fit."""
-    if hasattr(model, "explain"):
-        lines = model.explain().replace(". ", ".\n").split("\n")
-        split = next(i for i, line in enumerate(lines) if " compared by " in line)
-        return [*lines[:split], ""], lines[split:]
-    parameters = ", ".join(f"{name}={value}" for name, value in changed_parameters(model).items())
-    lines = [f"Parameters: {parameters or 'the defaults'}."]
-    if hasattr(model, "kernel_weights_"):
-        weights = model.kernel_weights_.mean(axis=0)
-        top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]
-        named = ", ".join(f"{model.kernel_names_[k]} {weights[k] / weights.sum():.0%}" for k in top)
-        lines.append(f"Kernels with the largest weights over all groups: {named}.")
-    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
-        shared = 1 - model.part_shares_[:, 0]
-        low, high = model.tasks_[shared.argmin()], model.tasks_[shared.argmax()]
-        lines.append(
-            f"The part that groups share is {shared.mean():.0%} of their functions on average, from {shared.min():.0%} "
-            f"({low}) to {shared.max():.0%} ({high})."
-        )
-    gap = relative_gap(model)
-    if gap is not None:
-        lines.append(f"Certified: the objective is within {gap:.1e} of the optimum of this model's problem.")
-    return [], lines

@@ -1,22 +1,29 @@
-"""`kernelkin inspect`, `effects`, `report` and `models`: describe a saved model, or list all models."""
+"""`kernelkin inspect`, `score`, `effects`, `report` and `models`: describe saved models, or list all models."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..data.arrays import listing
 from ..facts import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
 from ..kin.effects import task_effects
 from ..registry import all_models
-from ..relations.scores import as_text
-from ..relations.sharing import SharingReport
+from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
+from ..relations.sharing import COVERAGE, NEW_ROWS, SharingReport
+from ..report.evaluation import HeldOutRows, rows_of_table
 from ..storage.model_files import SavedModel, load_model
+from ..tables.encoder import check_names
+from ..tables.files import TextFormat, display_name, read_table
 from .problem import in_file, text_format
-from .score import read_labelled
 from .terminal import Terminal, shorten
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
@@ -29,7 +36,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if columns:
         rows = [list(row) for row in zip(map(str, model.tasks_.tolist()), *columns.values(), strict=True)]
         terminal.say()
-        terminal.table(["group", *columns], rows if arguments.all else list(shorten(rows)))
+        terminal.table(["group", *columns], rows if arguments.all else shorten(rows))
 
 
 def facts(saved: SavedModel) -> list[tuple[str, str]]:
@@ -47,16 +54,11 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
         found.append(("fitted to", f"{schema.n_rows} rows"))
     else:
         found.append(("groups", listing(model.tasks_, 5)))
-    found.append(("parameters", ", ".join(f"{k}={v}" for k, v in changed_parameters(model).items()) or "the defaults"))
-    if hasattr(model, "kernel_names_"):
-        found.append(("kernels", f"{len(model.kernel_names_)}: {listing(model.kernel_names_, 6)}"))
+    found += model_facts(model)
     if hasattr(model, "variance_components_"):
         shares = model.variance_components_.items()
         found.append(("variance", ", ".join(f"{name} {share:.0%}" for name, share in shares)))
         found.append(("average of", ", ".join(f"{m['name']} {m['weight']:.0%}" for m in model.members_)))
-    gap = relative_gap(model)
-    if gap is not None:
-        found.append(("certificate", f"objective {model.objective_:.6g}, within {gap:.1e} of the optimum"))
     if "sharing" in about:
         report: SharingReport = about["sharing"]
         for question, part in report.comparisons.items():
@@ -71,6 +73,25 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
     return found
 
 
+def model_facts(model: Any) -> list[tuple[str, str]]:
+    """Return titles and texts on the parameters of a model, its kernels, what groups share, and its certificate."""
+    found = [("parameters", ", ".join(f"{k}={v}" for k, v in changed_parameters(model).items()) or "the defaults")]
+    if hasattr(model, "kernel_weights_"):
+        weights = model.kernel_weights_.mean(axis=0)
+        top = [k for k in np.argsort(-weights, kind="stable")[:3] if weights[k] > 0]
+        named = ", ".join(f"{model.kernel_names_[k]} {weights[k] / weights.sum():.0%}" for k in top)
+        found.append(("kernels", f"{len(weights)}; those with the largest weights over all groups are {named}"))
+    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
+        shared = 1 - model.part_shares_[:, 0]
+        low, high = model.tasks_[shared.argmin()], model.tasks_[shared.argmax()]
+        ends = f"from {shared.min():.0%} ({low}) to {shared.max():.0%} ({high})"
+        found.append(("shared part", f"{shared.mean():.0%} of the functions of groups on average, {ends}"))
+    gap = relative_gap(model)
+    if gap is not None:
+        found.append(("certificate", f"the objective, {model.objective_:.6g}, is within {gap:.1e} of the optimum"))
+    return found
+
+
 def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
     """Return the columns of the table of groups by title, without columns that are the same for all groups."""
     tasks, found = model.tasks_.tolist(), {}
@@ -80,14 +101,68 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
     for evaluation in about.get("evaluations", [])[:1]:
         own = dict(zip(evaluation["tasks"], evaluation["task_score"], strict=True))
         found[evaluation["score"]] = [as_text(own.get(str(task))) for task in tasks]
-    if hasattr(model, "kernel_weights_"):
-        found["largest kernel"] = [
-            f"{model.kernel_names_[weights.argmax()]} {weights.max() / (weights.sum() or 1.0):.0%}"
-            for weights in model.kernel_weights_
-        ]
-    if getattr(model, "couplings_", ()) and hasattr(model, "part_shares_"):
-        found["shared"] = [f"{1 - own:.0%}" for own in model.part_shares_[:, 0]]
     return {title: cells for title, cells in found.items() if title == "rows" or len(set(cells)) > 1}
+
+
+def run_score(arguments: Namespace, terminal: Terminal) -> None:
+    if arguments.json:
+        terminal.use_json()
+    saved = load_model(arguments.model)
+    if saved.schema is None:
+        raise ValueError(f"{arguments.model} was saved without the schema of a table: score it from Python")
+    frame, left_out = read_labelled(arguments.data, saved, text_format(arguments))
+    with in_file(arguments.data):
+        parts = rows_of_table(saved, frame, "")
+    if left_out:
+        terminal.say(f"Left out {left_out} rows without a group or a target.")
+    terminal.say(f"{saved.schema.title}: {len(frame)} rows.")
+    scores = {question: _scores(question, rows) for question, rows in parts.items()}
+    names = list(dict.fromkeys(name for part in scores.values() for name in part))
+    body = [[question, *(as_text(part.get(name)) for name in names)] for question, part in scores.items()]
+    terminal.table(["", *names], body)
+    if WITHIN in names:
+        terminal.say(f"{WITHIN_MEANS}.")
+    groups = [group for rows in parts.values() for group in _groups(rows)]
+    name = next(iter(parts.values())).group_score
+    scored = [group for group in groups if group[name] is not None]
+    if len(scored) > 1:
+        body = [[str(group["group"]), str(group["rows"]), as_text(group[name])] for group in scored]
+        terminal.say("", f"Groups with at least {LEAST_ROWS} rows:")
+        terminal.table(["group", "rows", name], body if arguments.all else shorten(body))
+    terminal.emit({"model": arguments.model, "data": arguments.data, "scores": scores, "groups": groups})
+
+
+def _scores(question: str, rows: HeldOutRows) -> dict[str, float]:
+    """Return the number of rows and groups, the scores over all rows, and the coverage of intervals."""
+    found: dict[str, float] = {"rows": len(rows.y), "groups": len(np.unique(rows.codes))}
+    found |= rows.scores(within=question == NEW_ROWS)
+    return found if rows.covered is None else {**found, f"in {COVERAGE:.0%} interval": rows.covered}
+
+
+def _groups(rows: HeldOutRows) -> list[dict[str, Any]]:
+    """Return the number of rows and the score of each group with rows."""
+    counts, scores = np.bincount(rows.codes, minlength=len(rows.tasks)), rows.group_scores()
+    return [
+        {"group": group, "rows": count, rows.group_score: score if np.isfinite(score) else None}
+        for group, count, score in zip(rows.tasks.tolist(), counts.tolist(), scores.tolist(), strict=True)
+        if count
+    ]
+
+
+def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
+    """Return the rows that have all groups and a target, and the number of other rows."""
+    schema = saved.schema
+    assert schema is not None
+    form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
+    frame = read_table(path, schema.task_names, schema.target_names, form)
+    with in_file(path):
+        check_names(frame.columns, [*schema.target_names, *schema.task_names])
+        # Raises for invalid cells before rows are left out, while row numbers are those of the file.
+        schema.targets(frame), schema.encode(frame)
+    gone = frame[list(schema.target_names)].isna().all(axis=1) | frame[schema.task_names].isna().any(axis=1)
+    if gone.all():
+        raise ValueError(f"{display_name(path)}: no row has a group and a target")
+    return frame[~gone], int(gone.sum())
 
 
 def run_effects(arguments: Namespace, terminal: Terminal) -> None:
@@ -121,14 +196,12 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
         errors = table[name.replace("slope", "standard_error", 1)]
         cells[name] = [f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)]
     rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
-    terminal.table(["group", "rows", *cells], rows if arguments.all else list(shorten(rows)))
+    terminal.table(["group", "rows", *cells], rows if arguments.all else shorten(rows))
 
 
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
 
-    if len(arguments.models) > 2:
-        raise ValueError(f"a report shows one model, or two side by side, not {len(arguments.models)}")
     check_writable(arguments.out)
     models = [load_model(path) for path in arguments.models]
     test = None

@@ -79,8 +79,8 @@ def _run(arguments: Namespace) -> int:
     terminal = Terminal(keep_going=arguments.command.writes_files)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        command = arguments.command
-        getattr(import_module(f".{command.module}", __package__), command.run)(arguments, terminal)
+        module, function = arguments.command.run.split(":")
+        getattr(import_module(f".{module}", __package__), function)(arguments, terminal)
     if sys.stdout is not None and terminal.lost is None:
         sys.stdout.flush()
     if terminal.lost is not None and not _is_broken_pipe(terminal.lost):
@@ -111,3 +111,11 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
+
+
+def run_completion(arguments: Namespace, terminal: Terminal) -> None:
+    try:
+        shtab = import_module("shtab")
+    except ImportError as error:
+        raise ImportError("completion needs shtab: install kernelkin[cli]") from error
+    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())

@@ -31,11 +31,19 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     saved = load_model(arguments.model)
     if saved.schema is None:
         raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
-    _check_columns(saved.model, arguments)
+    if arguments.proba and not hasattr(saved.model, "predict_proba"):
+        raise ValueError("--proba: this model predicts numbers; use --interval")
+    if arguments.interval is not None and not hasattr(saved.model, "predict_interval"):
+        raise ValueError("--interval: this model predicts classes; use --proba")
+    if arguments.interval is not None and not 0 < arguments.interval < 1:
+        raise ValueError(f"--interval must be between 0 and 1, not {arguments.interval:g}")
     if arguments.task_features is not None:
         saved = _with_tasks(saved, arguments)
-    if arguments.unknown_tasks is not None:
-        _set_unknown_tasks(saved.model, arguments.unknown_tasks)
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    if arguments.unknown_tasks is not None and "unknown_tasks" in model.get_params(deep=False):
+        model.set_params(unknown_tasks=arguments.unknown_tasks)
+    elif arguments.unknown_tasks == "common":
+        raise ValueError(f"--unknown-tasks common: {type(model).__name__} has no part that all tasks share")
     columns = added_columns(saved, arguments)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
@@ -47,16 +55,6 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.out != STDOUT:
         word = "column" if len(columns) == 1 else "columns"
         terminal.say(f"Wrote {count} rows with the {word} {listing(columns, 6)} to {arguments.out}.")
-
-
-def _check_columns(model: Any, arguments: Namespace) -> None:
-    """Raise if probabilities are requested from a regressor, or intervals from a classifier."""
-    if arguments.proba and not hasattr(model, "predict_proba"):
-        raise ValueError("--proba: this model predicts numbers; use --interval")
-    if arguments.interval is not None and not hasattr(model, "predict_interval"):
-        raise ValueError("--interval: this model predicts classes; use --proba")
-    if arguments.interval is not None and not 0 < arguments.interval < 1:
-        raise ValueError(f"--interval must be between 0 and 1, not {arguments.interval:g}")
 
 
 def added_columns(saved: Any, arguments: Namespace) -> list[str]:
@@ -116,14 +114,6 @@ def _with_tasks(saved: Any, arguments: Namespace) -> Any:
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))
     except ValueError as error:
         raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
-
-
-def _set_unknown_tasks(model: Any, unknown_tasks: str) -> None:
-    model = getattr(model, "best_estimator_", model)
-    if "unknown_tasks" in model.get_params(deep=False):
-        model.set_params(unknown_tasks=unknown_tasks)
-    elif unknown_tasks != "error":
-        raise ValueError(f"--unknown-tasks {unknown_tasks}: {type(model).__name__} has no part that all tasks share")
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:

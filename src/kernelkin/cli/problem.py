@@ -39,27 +39,18 @@ class TableProblem:
     ----------
     tasks : the columns with groups; reports use the first. Empty if every target is a task.
     targets : the columns to predict; a single one if there is a task column.
-    units : the units of the targets, such as "EUR", if their cells have any.
-    tiny_tasks : the tasks with one row, or one class.
+    options : further arguments of `TableSchema.fit`.
     notes : messages about how the table was read.
-    day_first : whether the day comes first in dates such as 3/4/2024.
-    counts : whether the targets are counts.
-    offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself.
+    tiny_tasks : the tasks with one row, or one class.
     """
 
     frame: DataFrame
     tasks: tuple[str, ...]
     targets: tuple[str, ...]
-    drop: tuple[str, ...]
     regression: bool
+    options: dict[str, Any]
     notes: tuple[str, ...]
-    decimal: Decimal = "."
-    units: tuple[str, ...] = ()
     tiny_tasks: tuple[Any, ...] = ()
-    day_first: bool | None = None
-    counts: bool = False
-    offset: str | None = None
-    exposure: str | None = None
 
     def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""
@@ -74,19 +65,7 @@ class TableProblem:
 
     def schema(self) -> TableSchema:
         """Return the schema of the table."""
-        return TableSchema.fit(
-            self.frame,
-            self.tasks or None,
-            self.targets,
-            self.drop,
-            regression=self.regression,
-            standardise=not self.counts,
-            offset=self.offset,
-            exposure=self.exposure,
-            decimal=self.decimal,
-            units=self.units,
-            day_first=self.day_first,
-        )
+        return TableSchema.fit(self.frame, self.tasks or None, self.targets, regression=self.regression, **self.options)
 
 
 def load_problem(arguments: Namespace) -> TableProblem:
@@ -111,8 +90,9 @@ def load_problem(arguments: Namespace) -> TableProblem:
         encoder.fit(frame.drop(columns=special))
         problem = read_problem(frame, arguments)
     # Whether the day comes first in dates is decided on all rows, before some are left out.
-    found = any(column.date_format.startswith("%d/") for column in encoder.columns_)
-    return replace(problem, day_first=found if arguments.day_first is None else arguments.day_first)
+    if arguments.day_first is None:
+        problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
+    return problem
 
 
 @contextmanager
@@ -135,9 +115,9 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     kind = "Counts" if arguments.loss == "poisson" else "Regression" if regression else "Classification"
     notes.append(f"{kind}: {why}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
-    how = {"decimal": arguments.decimal, "units": units, "tiny_tasks": tiny, "counts": arguments.loss == "poisson"}
-    how |= {"offset": arguments.offset, "exposure": arguments.exposure}
-    return TableProblem(frame, tasks, targets, tuple(arguments.drop), regression, tuple(notes), **how)
+    options = {name: getattr(arguments, name) for name in ("drop", "decimal", "day_first", "offset", "exposure")}
+    options |= {"units": units, "standardise": arguments.loss != "poisson"}
+    return TableProblem(frame, tasks, targets, regression, options, tuple(notes), tiny)
 
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:

@@ -6,21 +6,18 @@ import json
 import math
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..progress import Progress, printable
+from ..progress import printable
 
 
 class Terminal:
     """Standard output.
 
-    Parameters
-    ----------
-    keep_going : bool
-        Whether a command continues when its output is closed (`kernelkin fit ... | head -1`), because its result is a
-        file. The error is then stored in `lost`.
+    With `keep_going`, a command whose result is a file continues when its output is closed (`kernelkin fit ... | head
+    -1`); the error is stored in `lost`.
     """
 
     def __init__(self, *, keep_going: bool = False) -> None:
@@ -46,10 +43,6 @@ class Terminal:
         """Print a table: the first column left-aligned, the others right-aligned; an empty row becomes a line."""
         if not self._as_json:
             self._write(format_table(columns, rows) + "\n")
-
-    def progress(self, total: int, weights: Sequence[float] | None = None) -> Progress:
-        """Return a progress bar of `total` steps on standard error; `weights` are the relative times of the steps."""
-        return Progress(total, weights=weights)
 
     def _write(self, text: str) -> None:
         if self.lost is not None or sys.stdout is None:
@@ -107,12 +100,9 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def shorten(rows: Sequence[list[str]], most: int = 20) -> Iterator[list[str]]:
-    """Yield the first and last rows of a long table, and between them a row with the number of omitted rows."""
+def shorten(rows: list[list[str]], most: int = 20) -> list[list[str]]:
+    """Return the first and last rows of a long table, and between them a row with the number of omitted rows."""
     if len(rows) <= most:
-        yield from rows
-        return
-    half = most // 2
-    yield from rows[:half]
-    yield [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
-    yield from rows[-half:]
+        return rows
+    between = [f"... {len(rows) - most} more ...", *[""] * (len(rows[0]) - 1)]
+    return [*rows[: most // 2], between, *rows[-(most // 2) :]]

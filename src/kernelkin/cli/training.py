@@ -41,12 +41,11 @@ _PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<colum
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model to fit, and the arguments that set its parameters."""
+    """A model to fit to a problem, and the arguments that set its parameters."""
 
     model: RegisteredModel
-    regression: bool
+    problem: TableProblem
     arguments: Namespace
-    n_groupings: int = 1
     task_features: DataFrame | None = None
 
     @classmethod
@@ -59,7 +58,7 @@ class Recipe:
         if arguments.task_features is not None:
             task = problem.tasks[0] if problem.tasks else TASK
             features = read_task_features(arguments.task_features, task, text_format(arguments))
-        recipe = cls(find_model(name), problem.regression, arguments, len(problem.tasks), features)
+        recipe = cls(find_model(name), problem, arguments, features)
         recipe.estimator_class()
         return recipe
 
@@ -110,13 +109,14 @@ class Recipe:
         )
 
     def estimator_class(self) -> type:
-        found = self.model.regressor if self.regression else self.model.classifier
+        regression, n_groupings = self.problem.regression, len(self.problem.tasks)
+        found = self.model.regressor if regression else self.model.classifier
         if found is None:
-            kind = "regression" if self.regression else "classification"
+            kind = "regression" if regression else "classification"
             raise ValueError(f"{self.name} does not support {kind}; see `kernelkin models`")
-        if self.model.needs_wide and self.n_groupings:
+        if self.model.needs_wide and n_groupings:
             raise ValueError(f"{self.name} needs all targets for every row, but this table has one target per row")
-        if self.n_groupings > 1 and not getattr(found, "takes_groupings", False):
+        if n_groupings > 1 and not getattr(found, "takes_groupings", False):
             raise ValueError(f"{self.name} takes one grouping: give --task once, or use {SEARCHED}")
         return found
 
@@ -148,7 +148,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     if arguments.scoring and not arguments.cv:
         raise ValueError("--scoring sets the score that --cv maximises: add --cv, or leave it out")
     try:
-        read_scoring(arguments.scoring, classification=not recipes[0].regression)
+        read_scoring(arguments.scoring, classification=not recipes[0].problem.regression)
     except ValueError as error:
         raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
     for name in read_parameters(arguments.set):

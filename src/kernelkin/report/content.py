@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 
 from ..facts import changed_parameters, relative_gap
-from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights, weight_order
+from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
-from ..relations.scores import LEVEL, R2
+from ..relations.scores import LEVEL, LOG_LOSS, R2
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
 from .effects import drivers_content, groups_content
-from .evaluation import number, numbers, table
+from .evaluation import number, numbers
 
 # With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
-# Maximum number of tasks whose kernel weights are shown.
-MOST_TASKS = 1000
 
 
 def model_content(
@@ -31,15 +29,16 @@ def model_content(
     ----------
     evaluations : one evaluation on held-out rows for each question; the first is also shown task by task
     """
-    model = saved.model
-    tasks = [str(task) for task in model.tasks_.tolist()]
+    model, schema = saved.model, saved.schema
+    tasks, counts = model.tasks_.tolist(), dict(map(tuple, saved.about.get("task_rows", ())))
+    plain = f"{type(model).__name__}: {len(tasks)} tasks" if schema is None else schema.title
     return {
         "name": name,
-        "title": title or _title(saved),
+        "title": title or plain,
         "model": _model(saved),
         "data": _data(saved),
-        "tasks": tasks,
-        "rows": _task_rows(saved),
+        "tasks": list(map(str, tasks)),
+        "rows": [counts.get(task) for task in tasks] if counts else None,
         "evaluations": evaluations,
         "evaluation": evaluations[0] if evaluations else None,
         "comparisons": _comparisons(saved),
@@ -49,14 +48,8 @@ def model_content(
         "relation": _relation(saved),
         "variance": _variance(saved),
         "fit": _fit(model),
-        "load": {"file": file, "table": saved.schema is not None},
+        "load": {"file": file, "table": schema is not None},
     }
-
-
-def _title(saved: SavedModel) -> str:
-    if saved.schema is None:
-        return f"{type(saved.model).__name__}: {len(saved.model.tasks_)} tasks"
-    return saved.schema.title
 
 
 def _model(saved: SavedModel) -> dict[str, Any]:
@@ -87,13 +80,6 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
     }
 
 
-def _task_rows(saved: SavedModel) -> list[int | None] | None:
-    if "task_rows" not in saved.about:
-        return None
-    counts = {str(task): count for task, count in saved.about["task_rows"]}
-    return [counts.get(str(task)) for task in saved.model.tasks_.tolist()]
-
-
 def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
     """Return the comparisons of `sharing_report` by question: scores (larger is better) and the gains of the model."""
     if "sharing" not in saved.about:
@@ -118,7 +104,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
         compared.append(
             {
                 "question": question,
-                "score": R2 if regression else "mean log probability",
+                "score": R2 if regression else LOG_LOSS,
                 "level": LEVEL,
                 "n_tasks": int((found.test_rows > 0).sum()),
                 "n_rows": int(found.test_rows.sum()),
@@ -153,41 +139,28 @@ def _variance(saved: SavedModel) -> list[list[Any]]:
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:
-    """Return the shares of the kernels in each task, or of groups of kernels if there are many."""
-    if not hasattr(model, "kernel_weights_") or len(model.tasks_) > MOST_TASKS:
+    """Return the mean over tasks of the shares of the kernels, or of groups of kernels if there are many."""
+    if not hasattr(model, "kernel_weights_"):
         return None
     weights, names = grouped_weights(model)
-    shares, count = KernelWeightsDisplay(weights, model.tasks_, names).shares, len(model.kernel_names_)
-    if np.ptp(shares, axis=0).max() < 0.005:
-        # If all tasks have the same weights, one row is enough.
-        shares = shares[:1]
-    return {
-        "names": names,
-        "count": count,
-        "grouped": len(names) < count,
-        "shares": table(shares),
-        "order": weight_order(shares).tolist(),
-    }
+    shares = KernelWeightsDisplay(weights, model.tasks_, names).shares.mean(axis=0)
+    return {"names": names, "count": len(model.kernel_names_), "shares": numbers(shares)}
 
 
 def _relation(saved: SavedModel) -> dict[str, Any] | None:
-    """Return the result of the test of task relations from the fit, or None if there was no test."""
-    T = len(saved.model.tasks_)
-    if T < 2:
-        return None
+    """Return the result of the test of task relations, or None if there was no test."""
     if "relations" not in saved.about:
-        return {"tested": False}
+        return None
     found: TaskRelations = saved.about["relations"]
     several = bool(found.structured) and found.n_groups > 1
     place = dict(zip(found.tasks.tolist(), found.groups.tolist(), strict=True))
     first = [int(np.flatnonzero(found.groups == g)[0]) for g in range(found.n_groups)]
+    likeness = found.likeness[np.ix_(first, first)]
     return {
-        "tested": True,
-        "structured": bool(found.structured),
         "headline": found.headline(),
         "text": str(found),
         "groups": [place.get(task) for task in saved.model.tasks_.tolist()] if several else None,
-        "matrix": table(found.likeness[np.ix_(first, first)]) if several and found.n_groups <= MOST_GROUPS else None,
+        "matrix": np.round(likeness, 3).tolist() if several and found.n_groups <= MOST_GROUPS else None,
     }
 
 

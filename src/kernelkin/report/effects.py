@@ -63,10 +63,12 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
         few, few_codes = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
         changes = []
         for one in inputs:
-            ends = [values_of(saved, one.set(few, v), few_codes) for v in one.ends]
+            last = len(one.labels) - 1
+            ends = [values_of(saved, one.set(few, v), few_codes) for v in (0, (last + 1) // 2, last)]
             changes.append(float(np.ptp(ends, axis=0).mean()))
         inputs = [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
-    bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf, np.inf)
+    counts = getattr(saved.model, "loss", "") == "poisson"
+    bounds = (0.0 if counts or is_classifier(saved.model) else -np.inf, 1.0 if is_classifier(saved.model) else np.inf)
     found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in inputs]
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
@@ -168,6 +170,7 @@ def groups_content(saved: SavedModel) -> dict[str, Any] | None:
     scales = np.ones(1) if schema is None or is_classifier(model) else np.array(schema.target_scales)
     names = ("level", "low", "high", "raw_level")
     unit = "log odds" if is_classifier(model) else _quantity(saved, model)
+    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
     return {"unit": unit, "coverage": COVERAGE} | {name: numbers(table[name].to_numpy() * scales) for name in names}
 
 
@@ -187,44 +190,36 @@ def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray
 
 
 def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return encoded rows (n, d) and their tasks (n,), from the training data or the stored functions."""
+    """Return at most `MAX_ROWS` encoded rows (n, d) and their tasks (n,): one row of each task, then a second, ...
+
+    They come from the training data or from the stored functions.
+    """
     found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
     T, rng = len(model.tasks_), np.random.default_rng(0)
-    if found is not None:
-        data = found[1]
-        if data.X.ndim != 2:
+    if found is None:
+        known = model.functions_.rows()
+        if known is None or not len(known):
             return None
-        codes = np.repeat(np.arange(T), [len(part) for part in data.rows])
-        kept = _spread_over_tasks(codes, rng)
-        return data.X[np.concatenate(data.rows)[kept]], codes[kept]
-    known = model.functions_.rows()
-    if known is None or not len(known):
+        kept = rng.permutation(max(len(known), min(T, MAX_ROWS)))[:MAX_ROWS]
+        return known[kept % len(known)], np.arange(len(kept)) % T
+    data = found[1]
+    if data.X.ndim != 2:
         return None
-    kept = rng.permutation(max(len(known), min(T, MAX_ROWS)))[:MAX_ROWS]
-    return known[kept % len(known)], np.arange(len(kept)) % T
-
-
-def _spread_over_tasks(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the positions of at most MAX_ROWS rows: one from each task, then a second, and so on."""
-    order = rng.permutation(len(codes))
-    turn = np.empty(len(codes), dtype=np.intp)
-    for t in np.unique(codes).tolist():
+    codes = np.repeat(np.arange(T), [len(part) for part in data.rows])
+    order, turn = rng.permutation(len(codes)), np.empty(len(codes), dtype=np.intp)
+    for t in range(T):
         own = order[codes[order] == t]
         turn[own] = np.arange(len(own))
-    return order[np.argsort(turn[order], kind="stable")][:MAX_ROWS]
+    kept = order[np.argsort(turn[order], kind="stable")][:MAX_ROWS]
+    return data.X[np.concatenate(data.rows)[kept]], codes[kept]
 
 
 @dataclass(frozen=True)
 class Input:
-    """A column whose value can be changed in rows.
+    """A column whose value can be changed in rows: the V values that it takes, and its features at each.
 
-    Attributes
-    ----------
-    name, unit : name and unit of the column.
-    positions : the features that depend on the column.
-    labels : labels of the values: numbers in the units of the column, dates as texts, or texts.
-    features : (V, len(positions)) the features at each value.
-    kind : "number" or "date", if values between those in `labels` are possible, or "text".
+    `positions` are those features, `features` (V, len(positions)) their values, and `labels` the values of the column:
+    numbers in its unit, or texts. `kind` is "text", or "number" or "date" if there are values in between.
     """
 
     name: str
@@ -233,11 +228,6 @@ class Input:
     labels: Sequence[float | str]
     features: np.ndarray
     kind: str
-
-    @property
-    def ends(self) -> tuple[int, int, int]:
-        """The first, the middle and the last value, by position."""
-        return 0, len(self.labels) // 2, len(self.labels) - 1
 
     def steps(self, most: int) -> list[int]:
         """Return positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
@@ -257,60 +247,41 @@ def read_inputs(saved: SavedModel, rows: np.ndarray) -> list[Input]:
     """Return the columns that vary in encoded rows (n, d)."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
-    if encoder is None:
-        names = _feature_names(model, rows.shape[1])
-        made = [_number_input(name, "", [k], rows[:, k], 0.0, 1.0) for k, name in enumerate(names)]
+    if encoder is not None:
+        columns = list(zip(encoder.columns_, encoder.groups_.values(), strict=True))
     else:
-        columns = zip(encoder.columns_, encoder.groups_.values(), strict=True)
-        made = [_table_input(column, positions, rows) for column, positions in columns]
+        task, names = getattr(model, "task_column", None), getattr(model, "feature_names_in_", ())
+        names = [str(name) for k, name in enumerate(names) if task is None or task not in (k, name)]
+        if len(names) != rows.shape[1]:
+            names = [f"x{k}" for k in range(rows.shape[1])]
+        columns = [(Column(name, "number", "float64"), [k]) for k, name in enumerate(names)]
+    made = [_input(column, positions, rows) for column, positions in columns]
     return [one for one in made if len(one.labels) > 1]
 
 
-def _feature_names(model: Any, n_features: int) -> list[str]:
-    """Return the names of the columns of X, without the task column."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    column = getattr(model, "task_column", None)
-    if column is not None and names:
-        names = [name for k, name in enumerate(names) if column not in (k, name)]
-    return names if len(names) == n_features else [f"x{k}" for k in range(n_features)]
-
-
-def _number_input(
-    name: str, unit: str, positions: Sequence[int], values: np.ndarray, mean: float, scale: float
-) -> Input:
-    """Return the input for a numeric column: all distinct values if few, otherwise steps over most of its range."""
-    distinct = np.unique(values)
-    low, high = np.quantile(values, RANGE)
-    steps = distinct if len(distinct) <= N_VALUES or low == high else np.linspace(low, high, N_VALUES)
-    features = np.zeros((len(steps), len(positions)))
-    features[:, 0] = steps
-    labels = [float(f"{value * scale + mean:.6g}") for value in steps.tolist()]
-    return Input(name, unit, positions, labels, features, "number")
-
-
-def _table_input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
-    """Return the input for a column of an encoded table."""
-    if column.kind == "number":
-        return _number_input(column.name, column.unit, positions, rows[:, positions[0]], column.mean, column.scale)
-    if column.kind == "date":
-        return _date_input(column, positions, rows[:, positions[0]] * column.scale + column.mean)
+def _input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
+    """Return a column with values to set: all of them if they are few, otherwise steps over most of their range."""
+    labels: list[Any] = [
+        *column.categories,
+        *([RARE] if column.n_rare else []),
+        *(["missing"] * (column.n_missing > 0)),
+    ]
+    if column.kind == "text":
+        return Input(column.name, "", positions, labels, np.eye(len(labels)), "text")
+    encoded = rows[:, positions[0]]
+    steps, (low, high) = np.unique(encoded), np.quantile(encoded, RANGE)
     if column.kind == "boolean":
-        features = np.zeros((2, len(positions)))
-        features[:, 0] = (np.array([0.0, 1.0]) - column.mean) / column.scale
+        steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
+    elif len(steps) > N_VALUES and low < high:
+        steps = np.linspace(low, high, N_VALUES)
+    features, values = np.zeros((len(steps), len(positions))), steps * column.scale + column.mean
+    features[:, 0] = steps
+    if column.kind == "boolean":
         return Input(column.name, "", positions, ["no", "yes"], features, "text")
-    labels = [*column.categories, *([RARE] if column.n_rare else []), *(["missing"] if column.n_missing else [])]
-    return Input(column.name, "", positions, labels, np.eye(len(labels)), "text")
-
-
-def _date_input(column: Column, positions: Sequence[int], days: np.ndarray) -> Input:
-    """Return the input for a column of dates: all distinct days if few, otherwise steps over most of their range."""
+    if column.kind == "number":
+        labels = [float(f"{value:.6g}") for value in values.tolist()]
+        return Input(column.name, column.unit, positions, labels, features, "number")
     unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
-    distinct = np.unique(days)
-    steps = (
-        distinct
-        if len(distinct) <= N_VALUES
-        else np.linspace(np.quantile(days, RANGE[0]), np.quantile(days, RANGE[1]), N_VALUES)
-    )
-    dates = np.unique(np.round(steps * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
+    dates = np.unique(np.round(values * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
     features = encode_columns([column], Table((column.name,), (dates,), ("date",)), ".")
     return Input(column.name, "", positions, np.datetime_as_string(dates).tolist(), features, "date")

@@ -22,8 +22,14 @@ from ..relations.analysis import TaskRelations
 from ..relations.sharing import NEW_ROWS, SharingReport
 from ..storage.model_files import SavedModel
 from .content import model_content
-from .evaluation import evaluation_content
-from .held_out import HeldOutRows, out_of_sample_rows, rows_of_arrays, rows_of_comparison, rows_of_table
+from .evaluation import (
+    HeldOutRows,
+    evaluation_content,
+    out_of_sample_rows,
+    rows_of_arrays,
+    rows_of_comparison,
+    rows_of_table,
+)
 
 STYLES = ("theme", "layout", "parts", "tables", "media")
 SCRIPTS = ("dom", "charts", "tables", "answer", "groups", "drivers", "predictions", "tasks", "relations", "fit", "main")
@@ -160,7 +166,11 @@ def report_of_files(
         The title; by default the target and the task.
     """
     found = [_as_saved(model) for model in models]
-    _check_same_problem(found, names)
+    if len(models) > 2:
+        raise ValueError(f"a report shows one model, or two side by side, not {len(models)}")
+    targets = [(saved.schema.target, saved.schema.regression) for saved in found if saved.schema is not None]
+    if len(set(targets)) > 1:
+        raise ValueError(f"{listing(names)} predict different things ({targets[0][0]!r} and {targets[1][0]!r})")
     contents = []
     for saved, name in zip(found, names, strict=True):
         label = os.path.basename(name) if len(found) > 1 else type(saved.model).__name__
@@ -176,16 +186,6 @@ def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
         return saved.about["evaluations"]
     rows = out_of_sample_rows(saved.model, saved.schema)
     return [] if rows is None else _evaluated({NEW_ROWS: rows})
-
-
-def _check_same_problem(models: Sequence[SavedModel], names: Sequence[str]) -> None:
-    if len(models) > 2:
-        raise ValueError(f"a report shows one model, or two side by side, not {len(models)}")
-    schemas = [model.schema for model in models]
-    if len(models) == 2 and all(schemas):
-        first, second = ((s.target, s.regression) for s in schemas if s is not None)
-        if first != second:
-            raise ValueError(f"{listing(names)} predict different things ({first[0]!r} and {second[0]!r})")
 
 
 def _as_saved(model: Any) -> SavedModel:
@@ -219,7 +219,10 @@ def vega_script() -> str:
         import vl_convert
     except ImportError as error:
         raise ImportError("a report needs vl-convert-python: install kernelkin[cli]") from error
-    kept = cache_folder() / f"vega-embed-{version('vl-convert-python')}.js"
+    windows, home = sys.platform == "win32", Path.home()
+    given = os.environ.get("LOCALAPPDATA" if windows else "XDG_CACHE_HOME")
+    folder = Path(given or (home / "AppData" / "Local" if windows else home / ".cache")) / "kernelkin"
+    kept = folder / f"vega-embed-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         if (text := kept.read_text(encoding="utf-8")).startswith("/*"):
             return text
@@ -228,13 +231,6 @@ def vega_script() -> str:
     # The script must not close the script element that contains it.
     script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_whole(kept, script)
     return script
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "kernelkin"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelkin"

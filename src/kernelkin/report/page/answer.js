@@ -142,13 +142,13 @@ const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their score. The line at a model is the interval of the difference from this model. */
 function comparisonPicture(C) {
-  const ours = C.models.find((other) => other.ours);
+  const sign = C.score === "R²" ? 1 : -1, ours = sign * C.models.find((other) => other.ours).mean;
   const records = [...C.models].sort((a, b) => b.mean - a.mean).map((other) => ({
     model: other.title,
     ...Object.fromEntries(other.scores),
-    mean: other.mean,
-    low: other.gain ? ours.mean - other.gain[2] : null,
-    high: other.gain ? ours.mean - other.gain[1] : null,
+    mean: sign * other.mean,
+    low: other.gain ? ours - sign * other.gain[2] : null,
+    high: other.gain ? ours - sign * other.gain[1] : null,
     gain: other.gain ? `${signed(other.gain[0])} (${interval(other.gain[1], other.gain[2], signed)})` : "",
     kind: other.ours ? "ours" : "other",
   }));
@@ -158,7 +158,7 @@ function comparisonPicture(C) {
     ...(field === "model" || field === "gain" ? {} : { format: ".4~g" }),
   }));
   return picture({
-    title: `${capital(C.question)}: ${C.score}`,
+    title: `${capital(C.question)}: ${C.score}${sign > 0 ? "" : ", smaller is better"}`,
     note: `${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
       percent(C.level)
     } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.${
@@ -175,7 +175,7 @@ function comparisonPicture(C) {
         encoding: { y: { field: "name", ...nameAxis(c, names) } },
         layer: [
           {
-            data: { values: [{ ours: ours.mean }] },
+            data: { values: [{ ours }] },
             mark: { type: "rule", strokeDash: [4, 4], color: c.soft, aria: false },
             encoding: { x: { field: "ours", type: "quantitative" }, y: null },
           },

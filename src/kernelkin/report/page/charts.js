@@ -28,6 +28,7 @@ function config(c) {
       labelLimit: 170,
       ticks: false,
       labelPadding: 6,
+      labelSeparation: 6,
     },
     legend: {
       labelColor: c.soft,

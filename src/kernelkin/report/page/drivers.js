@@ -51,14 +51,13 @@ function columnPictures(model) {
 function kernelShares(model) {
   const K = model.kernels;
   if (!K) return null;
-  const records = K.names.map((kernel, k) => ({ kernel, share: mean(K.shares.map((row) => row[k])) })).filter((r) =>
-    r.share > .0005
-  ).sort((a, b) => b.share - a.share).slice(0, 12);
+  const records = K.names.map((kernel, k) => ({ kernel, share: K.shares[k] })).filter((r) => r.share > .0005)
+    .sort((a, b) => b.share - a.share).slice(0, 12);
   return records.length
     ? barPicture({
       title: "Kernels",
-      note: `${K.shares.length > 1 ? "Mean over groups of their share" : "Share of each, the same in all groups,"} in the kernel weights${
-        K.grouped ? `; the ${K.count} kernels are shown in groups` : ""
+      note: `Mean over groups of their share in the kernel weights${
+        K.names.length < K.count ? `; the ${K.count} kernels are shown in groups` : ""
       }.`,
       records,
       field: "kernel",
@@ -157,6 +156,12 @@ function effectsPicture(model) {
 /* The name of a column with its unit, unless the name already contains it. */
 const withUnit = ({ name, unit }) => unit && !name.includes(unit) ? `${name} (${unit})` : name;
 
+/* Times, days, months or years, by the range of the dates. */
+function dateFormat(values) {
+  const days = (new Date(values.at(-1)) - new Date(values[0])) / 86_400_000;
+  return days < 2 ? "%H:%M" : days < 120 ? "%-d %b" : days < 3000 ? "%b %Y" : "%Y";
+}
+
 function effectPanel(model, effect, width, domain, c) {
   const line = effect.kind !== "text",
     name = (value) => line ? value : wrap(value, Math.max(width / effect.values.length - 4, 34)),
@@ -181,10 +186,10 @@ function effectPanel(model, effect, width, domain, c) {
       labelLimit: 0,
       ...(line
         ? {
-          tickCount: Math.max(3, Math.floor(width / 70)),
+          tickCount: Math.max(3, Math.floor(width / (effect.kind === "date" ? 50 : 70))),
           labelOverlap: true,
           labelAngle: 0,
-          ...(effect.kind === "date" ? { format: "%b %Y" } : {}),
+          ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : {}),
         }
         : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
     },

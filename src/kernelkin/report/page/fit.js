@@ -5,7 +5,10 @@ function fitSection(models) {
 
 function fitPart(model) {
   const F = model.fit;
-  const part = make("div", {}, F.explanation ? make("p", {}, F.explanation) : null, known(F.objective) ? certificate(F) : null);
+  // Shares of variance and members of the average have a picture and a table of their own.
+  const words = (F.explanation || "").replace(/^.*?(?=\d+ structures? w)/s, "")
+    .replace(/Predictions are their average: .*?%\. ?/s, "");
+  const part = make("div", {}, words ? make("p", {}, words) : null, known(F.objective) ? certificate(F) : null);
   const grid = make("div", { class: "grid" });
   if (F.history.filter(known).length > 2) grid.append(gapPicture(F));
   if (F.members.length > 1) grid.append(membersTable(F));

@@ -4,7 +4,7 @@ const SHOWN_GROUPS = 30;
 function groupsSection(models) {
   return modelSection("groups", "How groups differ", models, (model) => {
     const parts = [variancePicture(model), levelsPicture(model)].filter(Boolean);
-    return parts.length ? make("div", { class: "grid" }, parts) : null;
+    return parts.length ? make("div", { class: "stack" }, parts) : null;
   });
 }
 

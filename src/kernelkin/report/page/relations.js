@@ -5,14 +5,9 @@ function relationsSection(models) {
 
 function relationPart(model) {
   const L = model.relation;
-  if (!L.tested) {
-    return make(
-      "p",
-      {},
-      "There was no test of which groups are alike. kernelkin fit tests it; in Python, pass relations=task_relations(model, X, y, tasks).",
-    );
-  }
-  const rest = L.text.slice(L.headline.length).trim();
+  // The clusters are in the table and their likeness in the picture.
+  const words = L.text.slice(L.headline.length).trim(),
+    rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ to \S+ /s, "") : words;
   const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${rest}` : ""));
   if (!L.groups) return part;
   const groups = range(Math.max(...L.groups) + 1).map((g) => ({

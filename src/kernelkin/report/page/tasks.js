@@ -7,33 +7,28 @@ function tasksSection(models) {
 
 /* The values of each task, as records. */
 function taskRecords(model) {
-  const E = model.evaluation, K = model.kernels, groups = model.relation && model.relation.groups;
-  const many = K && K.shares.length > 1;
-  return model.tasks.map((task, t) => {
-    const top = many ? K.shares[t].indexOf(Math.max(...K.shares[t])) : -1;
-    return {
-      t,
-      task,
-      rows: model.rows ? model.rows[t] : null,
-      tested: E ? E.test_rows[t] : null,
-      score: E ? E.task_score[t] : null,
-      error: E && E.task_error ? E.task_error[t] : null,
-      level: model.groups ? model.groups.level[t] : null,
-      kernel: top >= 0 && K.shares[t][top] > 0 ? `${K.names[top]} ${percent(K.shares[t][top])}` : null,
-      group: groups && groups[t] !== null ? groups[t] + 1 : null,
-    };
-  });
+  const E = model.evaluation, groups = model.relation && model.relation.groups;
+  return model.tasks.map((task, t) => ({
+    task,
+    rows: model.rows ? model.rows[t] : null,
+    tested: E ? E.test_rows[t] : null,
+    score: E ? E.task_score[t] : null,
+    error: E && E.task_error ? E.task_error[t] : null,
+    level: model.groups ? model.groups.level[t] : null,
+    group: groups && groups[t] !== null ? groups[t] + 1 : null,
+  }));
 }
 
+/* What is the same for all groups is left out. */
 function taskColumns(model, records) {
   const E = model.evaluation,
-    any = (name) => records.some((record) => record[name] !== null && record[name] !== undefined);
+    varies = (name) => new Set(records.map((record) => record[name])).size > 1;
   const columns = [{ title: "group", value: (r) => r.task, left: true }];
   const add = (name, column) => {
-    if (any(name)) columns.push({ value: (r) => r[name], ...column });
+    if (varies(name)) columns.push({ value: (r) => r[name], ...column });
   };
   add("rows", { title: "rows" });
-  add("tested", { title: "test rows" });
+  if (records.some((record) => record.tested !== record.rows)) add("tested", { title: "test rows" });
   if (E) {
     add("score", { title: E.score, show: E.score === "RMSE" ? (value) => text(value) : score });
     const title = E.kind === "regression" ? "mean absolute error" : "probability of other classes";
@@ -41,7 +36,6 @@ function taskColumns(model, records) {
   }
   add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
   add("group", { title: "alike" });
-  add("kernel", { title: "largest kernel", left: true });
   return columns;
 }
 
@@ -94,8 +88,7 @@ function taskPanel(model) {
   const shown = () =>
     state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
   const multiples = E ? multiplesPicture(model, shown) : null;
-  const kernels = model.kernels && model.kernels.shares.length > 1 ? kernelPicture(model, shown) : null;
-  const drawn = figures.slice(-((multiples ? 1 : 0) + (kernels ? 1 : 0)) || figures.length);
+  const picture = multiples && figures.at(-1);
 
   function update() {
     const words = search.value.trim().toLowerCase(), order_by = orders.find(([value]) => value === order.value)[2];
@@ -111,10 +104,9 @@ function taskPanel(model) {
     back.disabled = state.page === 0;
     next.disabled = from + MULTIPLES >= state.found.length;
     table.setRows(matching);
-    [multiples, kernels].filter(Boolean).forEach((part) => {
-      part.hidden = !state.found.length;
-    });
-    drawn.forEach(draw);
+    if (!picture) return;
+    multiples.hidden = !state.found.length;
+    draw(picture);
   }
   search.dispatchEvent(new Event("input"));
   return make(
@@ -129,7 +121,6 @@ function taskPanel(model) {
       count,
     ),
     multiples,
-    kernels ? make("div", { style: "margin-top:18px" }, kernels) : null,
     table.element,
   );
 }
@@ -177,6 +168,8 @@ function multiplesPicture(model, shown) {
         facet,
         columns,
         spacing: { row: 16, column: 26 },
+        // Each picture has its own axis, so that none is drawn below the empty places of the last row.
+        resolve: { axis: { x: "independent" } },
         spec: {
           width: each,
           height: numeric ? Math.min(each * .8, 170) : two ? 80 : Math.min(each, 170),
@@ -257,45 +250,3 @@ const smallConfusion = (E, c) => ({
     tooltip: [{ field: "task" }, { field: "actual" }, { field: "predicted" }, { aggregate: "count", title: "rows" }],
   },
 });
-
-/* Shares of the kernels in the tasks of the page. */
-function kernelPicture(model, shown) {
-  const K = model.kernels,
-    values = () =>
-      shown().flatMap(({ t, task }) => K.names.map((kernel, k) => ({ task, kernel, share: K.shares[t][k] })));
-  return picture({
-    title: "Kernel weights of these groups",
-    note: `Share of each ${K.grouped ? `group of the ${K.count} kernels` : "kernel"} in the weights of a group.`,
-    label: "Kernel shares of the groups on this page",
-    records: values,
-    spec: (width, c) => ({
-      height: 22 * shown().length,
-      data: { values: values() },
-      mark: { type: "rect", stroke: c.paper, strokeWidth: 1 },
-      encoding: {
-        x: {
-          field: "kernel",
-          type: "nominal",
-          sort: null,
-          title: null,
-          axis: { labelAngle: -90, labelLimit: 0, domain: false },
-        },
-        y: {
-          field: "task",
-          type: "nominal",
-          sort: null,
-          title: null,
-          axis: { labelLimit: 0, labelExpr: `slice(datum.label, 0, 60)`, domain: false },
-        },
-        color: {
-          field: "share",
-          type: "quantitative",
-          title: "share",
-          scale: { range: [c.raised, c.accent], domainMin: 0 },
-          legend: { format: ".0%", gradientLength: 120, orient: "top" },
-        },
-        tooltip: [{ field: "task" }, { field: "kernel" }, { field: "share", format: ".1%" }],
-      },
-    }),
-  });
-}

@@ -96,6 +96,11 @@ class Column:
         return [*found, (found[0][0], f"{self.name}: {MISSING}")] if self.n_missing else found
 
     @property
+    def origins(self) -> list[tuple[str, str]]:
+        """The column and part that each feature comes from; features of the same origin belong together."""
+        return [(self.name, part) for part, _ in self.parts_and_features]
+
+    @property
     def features(self) -> list[str]:
         """The names of its features."""
         return [feature for _, feature in self.parts_and_features]

@@ -104,7 +104,12 @@ OTHERS = [
         "x",
         r"couplings must be None, 'common' or a dict, got 'x'",
     ),
-    ("MKMTRLRegressorCV", "cv", "x", r"cv: fold 0 is not a pair of training and test rows of X: not enough values .+"),
+    (
+        "MKMTRLRegressorCV",
+        "cv",
+        "x",
+        r"cv: fold 0 is not a pair of training and test rows of X: arrays used as indices .+",
+    ),
     ("MKMTRLRegressorCV", "cv", [], r"cross-validation needs two or more folds, but cv gave 0"),
     (
         "MKMTRLRegressorCV",

@@ -60,6 +60,7 @@ class Column:
     Attributes
     ----------
     kind : "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`).
+    dtype : its type in the training table.
     mean, scale : mean and standard deviation of the training rows; a missing number is encoded as the mean.
     unit : the unit of the numbers, from the name ("price (EUR)") or the cells ("30 EUR").
     categories : the texts of the training rows that have their own feature.
@@ -72,6 +73,7 @@ class Column:
 
     name: str
     kind: Kind
+    dtype: str
     mean: float = 0.0
     scale: float = 1.0
     unit: str = ""
@@ -92,6 +94,11 @@ class Column:
         else:
             found = [("", self.name)]
         return [*found, (found[0][0], f"{self.name}: {MISSING}")] if self.n_missing else found
+
+    @property
+    def origins(self) -> list[tuple[str, str]]:
+        """The column and part that each feature comes from; features of the same origin belong together."""
+        return [(self.name, part) for part, _ in self.parts_and_features]
 
     @property
     def features(self) -> list[str]:
@@ -137,7 +144,7 @@ class ColumnReader:
 
     def read(self, name: str, values: np.ndarray, dtype: str) -> Column | str:
         """Return the encoding of a column (n,), or the reason why it is left out."""
-        column = Column(name, "text")
+        column = Column(name, "text", dtype)
         if values.ndim != 1 or values.dtype.kind in "cV":
             return f"holds {no_numbers(dtype) or dtype}, which are not read"
         if no_numbers(dtype) == "categories":

@@ -138,7 +138,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         features = self._encode(X)
         names = tuple(self.get_feature_names_out().tolist())
-        origins = tuple((column.name, part) for column in self.columns_ for part, _ in column.parts_and_features)
+        origins = tuple(origin for column in self.columns_ for origin in column.origins)
         return Table(names, tuple(features.T), ("float64",) * len(names), origins)
 
     def unseen(self, X: Any) -> dict[str, list[str]]:

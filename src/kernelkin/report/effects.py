@@ -254,7 +254,7 @@ def read_inputs(saved: SavedModel, rows: np.ndarray) -> list[Input]:
         names = [str(name) for k, name in enumerate(names) if task is None or task not in (k, name)]
         if len(names) != rows.shape[1]:
             names = [f"x{k}" for k in range(rows.shape[1])]
-        columns = [(Column(name, "number"), [k]) for k, name in enumerate(names)]
+        columns = [(Column(name, "number", "float64"), [k]) for k, name in enumerate(names)]
     made = [_input(column, positions, rows) for column, positions in columns]
     return [one for one in made if len(one.labels) > 1]
 

@@ -153,8 +153,10 @@ class _TwoStage(PaperEstimator):
             plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
+            found = plan.run(options).attributes
             # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
-            self.__dict__ = {**plan.run(options).attributes, **vars(self)}
+            for name in found.keys() - vars(self).keys():
+                setattr(self, name, found[name])
         queries = super().read_queries(X, tasks)
         every = np.arange(len(self.tasks_))
         needed = every if queries.codes is None else np.intersect1d(queries.codes, every)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,7 @@ from ...memory import check_memory
 from ...parameters import COUNT, KERNEL_MACHINE, POSITIVE, Parameter, describe
 from ..fitting.two_stage import TwoStageFit
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import targets_of
+from .machines import make_fit
 
 _NAMES = (
     "kernels * C mu shrinkage min_rank targets n_rounds update refresh average center_pairs reservoir max_exact "
@@ -107,9 +106,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 class _TwoStage(PaperEstimator):
     def specification(self) -> TwoStageFit:
-        names = {field.name for field in fields(TwoStageFit)}
-        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        return TwoStageFit(targets=targets_of(self), **given)
+        return make_fit(TwoStageFit, self)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
@@ -156,14 +153,15 @@ class _TwoStage(PaperEstimator):
             plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
-            # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
-            self.__dict__ = {**plan.run(options).attributes, **vars(self)}
+            for name, value in plan.run(options).attributes.items():
+                # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
+                vars(self).setdefault(name, value)
         queries = super().read_queries(X, tasks)
-        every = np.arange(len(self.tasks_))
-        needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
-        for task in self.tasks_[needed].tolist() if self.unfitted_tasks_ else ():
-            if task in self.unfitted_tasks_:
-                raise ValueError(self.unfitted_tasks_[task])
+        if self.unfitted_tasks_:
+            used = self.tasks_ if queries.codes is None else self.tasks_[queries.codes[queries.codes >= 0]]
+            for task in np.unique(used).tolist():
+                if task in self.unfitted_tasks_:
+                    raise ValueError(self.unfitted_tasks_[task])
         return queries
 
 
@@ -178,12 +176,10 @@ class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import TwoStageMKMTRLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
     """

@@ -25,19 +25,21 @@ from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit
-from ..fitting.targets import Regression
 from ..mixes.search import TaskMixes, TaskMixFit
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
-from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
+from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights, targets_of
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
 from .search import CandidateSearch, tabulate
 
-SEARCH_PARAMETERS: dict[str, Parameter] = {
+_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
         "dict of lists, list of such dicts, or None",
-        "Values of the estimator's parameters to try, as for `GridSearchCV`. None: a default grid for the parameters "
-        "that are at their defaults; if the best C is at the end of the grid, the grid is extended.",
+        'Values of the model\'s parameters to try, as for `GridSearchCV`, such as ``{"C": [0.1, 1, 10], '
+        '"couplings": [None, "common"]}``. None: a default grid for the parameters that are at their defaults: C from '
+        "0.01 to 1,000 (extended if the best C is at an end); for MK-MTRL also values of `parsimony`, `shrinkage` and "
+        "`evenness` and, if tasks have different rows, a part that all tasks share. Do not search both mu and C: "
+        "MK-MTRL depends only on ``mu / C**3``.",
         [dict, list, None],
     ),
     "cv": Parameter(
@@ -87,7 +89,7 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     ),
 }
 
-SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
+_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "cv_results_": (
         "dict of arrays",
         "One row per candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
@@ -107,15 +109,6 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "refit_time_": ("float", "Time of the final fit in seconds."),
 }
 
-_GRID = Parameter(
-    "dict of lists, list of such dicts, or None",
-    'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
-    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000 (extended if the best C is at an end), several '
-    "values of `parsimony`, `shrinkage` and `evenness` and, if tasks have different rows, a part that all tasks share. "
-    "Parameters that are not at their defaults are not searched. Do not search both mu and C: the model depends only "
-    "on ``mu / C**3``.",
-    [dict, list, None],
-)
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose kernel weights and strength separately for each task, by its held-out errors. Errors of tasks "
@@ -132,15 +125,6 @@ _SEARCHED = (
     f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
     "verbose callback"
 )
-_SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
-_REGRESSOR_ATTRIBUTES = {
-    **SEARCH_ATTRIBUTES,
-    "task_choices_": (
-        "array of shape (T, 2)",
-        "With ``per_task=True``: the positions of each task's kernel weights and strength among those in "
-        "`cv_results_`.",
-    ),
-}
 
 
 def _of_best(name: str, model: type) -> Any:
@@ -161,16 +145,6 @@ def _has(name: str) -> Callable[[Any], bool]:
 class BaseSearch(MetaEstimatorMixin, TaskRouted):
     """Base class of searches over the parameters of a model; subclasses define `make_model`."""
 
-    grid: Any
-    cv: Any
-    scoring: Any
-    search_tol: float
-    n_jobs: int | None
-    engine: Any
-    random_state: Any
-    verbose: int
-    callback: Any
-
     @abstractmethod
     def make_model(self) -> Any:
         """Return an unfitted model with the parameters that are not searched."""
@@ -190,13 +164,13 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         with SingleThreadedBLAS():
             model = self.make_model()
             data = model.training_data(X, y, tasks, sample_weight)
-            device = getattr(model, "device", None)
-            if device is None and device_of(X) is not None and data.form == "wide" and hasattr(model, "device"):
+            # A tensor is searched where it is; this does not change the parameters of the model.
+            given = getattr(model, "device", None)
+            if given is None and data.form == "wide" and device_of(X) is not None and hasattr(model, "device"):
                 model.set_params(device=device_of(X))
-            fitted = self._fit_data(model, data)
-            self.best_estimator_ = model.store(fitted)
-            if model.get_params(deep=False).get("device") != device:
-                model.set_params(device=device)
+            self.best_estimator_ = model.store(self._fit_data(model, data))
+            if hasattr(model, "device"):
+                model.set_params(device=given)
         return self
 
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
@@ -246,17 +220,8 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
                 ConvergenceWarning,
             )
 
+    @wraps(MultiTaskEstimator.estimate_memory)
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
-        """Return an upper bound on the memory of `fit` in bytes, without the data. Nothing is fitted.
-
-        Parameters
-        ----------
-        X, y, tasks : as for `fit`
-
-        Returns
-        -------
-        n_bytes : int
-        """
         model = self.make_model()
         return self._bytes(model, model.training_data(X, y, tasks))
 
@@ -305,7 +270,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
 
 @describe(
     (),
-    SEARCH_ATTRIBUTES,
+    _ATTRIBUTES,
     f"estimator grid * {_CHOICE} n_jobs engine random_state verbose callback",
     estimator=Parameter(
         "estimator",
@@ -313,7 +278,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         [HasMethods(["fit", "predict", "specification"])],
         inspect.Parameter.empty,
     ),
-    **SEARCH_PARAMETERS,
+    **_PARAMETERS,
 )
 class MultiTaskCV(BaseSearch):
     """Choose the parameters of a multi-task model by cross-validation within the tasks.
@@ -324,13 +289,11 @@ class MultiTaskCV(BaseSearch):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from kernelkin import MKMTRLRegressor
-    >>> from kernelkin.paper.model_selection import MultiTaskCV
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
-    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
-    >>> search = MultiTaskCV(MKMTRLRegressor(), {"mu": [1e-3, 1e3]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin import MKMTRLRegressor, MultiTaskCV
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, random_state=0)
+    >>> search = MultiTaskCV(MKMTRLRegressor(data.kernels), {"mu": [1e-3, 1e3]}, random_state=0)
+    >>> search = search.fit(data.data, data.target, tasks=data.tasks)
     >>> search.best_params_
     {'mu': 0.001}
     """
@@ -339,7 +302,7 @@ class MultiTaskCV(BaseSearch):
         return clone(self.estimator)
 
 
-@describe((), SEARCH_ATTRIBUTES, f"{_MODEL} loss class_weight grid {_SEARCHED}", loss=PARAMETERS["loss"], **_SEARCH)
+@describe((), _ATTRIBUTES, f"{_MODEL} loss class_weight grid {_SEARCHED}", loss=PARAMETERS["loss"], **_PARAMETERS)
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
@@ -348,12 +311,11 @@ class MKMTRLClassifierCV(BaseSearch):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import MKMTRLClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MKMTRLClassifierCV(grid={"mu": [0.01, 1e6]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MKMTRLClassifierCV(data.kernels, grid={"mu": [0.01, 1e6]}, random_state=0)
+    >>> model = model.fit(data.data, data.target, tasks=data.tasks)
     >>> model.best_params_
     {'mu': 0.01}
     >>> model.kernel_weights_.shape
@@ -366,10 +328,17 @@ class MKMTRLClassifierCV(BaseSearch):
 
 @describe(
     (),
-    _REGRESSOR_ATTRIBUTES,
+    {
+        **_ATTRIBUTES,
+        "task_choices_": (
+            "array of shape (T, 2)",
+            "With ``per_task=True``: the positions of each task's kernel weights and strength among those in "
+            "`cv_results_`.",
+        ),
+    },
     f"{_MODEL} loss epsilon fit_intercept grid per_task {_SEARCHED}",
     per_task=_PER_TASK,
-    **_SEARCH,
+    **_PARAMETERS,
 )
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
@@ -399,14 +368,8 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def _task_mixes(self, model: MKMTRLRegressor) -> TaskMixFit:
         """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
-        names = ("kernels", "parsimony", "normalize", "tol", "device")
-        return TaskMixFit(
-            Fit(
-                targets=Regression(self.loss, self.epsilon, self.fit_intercept),
-                penalty=even_weights,
-                **{name: getattr(model, name) for name in names},
-            )
-        )
+        given = {name: getattr(model, name) for name in ("kernels", "parsimony", "normalize", "tol", "device")}
+        return TaskMixFit(Fit(targets=targets_of(model), penalty=even_weights, **given))
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""

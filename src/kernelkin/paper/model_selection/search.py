@@ -206,7 +206,7 @@ def tabulate(
         column[:] = [params.get(name) for params in candidates]
         table[f"param_{name}"] = column
     table |= {"mean_test_score": np.array(mean), "standard_error": np.array(error)}
-    for fold in range(scorer.n_folds):
+    for fold in range(len(scorer.folds)):
         table[f"split{fold}_test_score"] = np.array([scores[fold] for scores in each])
     # 1 is the best; ties have equal ranks; undefined scores are last.
     known = np.where(np.isnan(mean), -np.inf, mean)

@@ -155,7 +155,8 @@ class _TwoStage(PaperEstimator):
             check_memory(plan.memory(count_workers(options.n_jobs)))
             for name, value in plan.run(options).attributes.items():
                 # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
-                vars(self).setdefault(name, value)
+                if name not in vars(self):
+                    setattr(self, name, value)
         queries = super().read_queries(X, tasks)
         if self.unfitted_tasks_:
             used = self.tasks_ if queries.codes is None else self.tasks_[queries.codes[queries.codes >= 0]]

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..data.arrays import listing
-from ..facts import changed_parameters, relative_gap
+from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable
 from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations

@@ -13,6 +13,7 @@ import numpy as np
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
 from ..engines.threads import SingleThreadedBLAS, Threads
+from ..estimators import spread_classes
 from .calibration import Residuals, TaskLink, fit_link, fit_residuals
 from .functions import function_values
 
@@ -152,19 +153,7 @@ def _fit_residuals(
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
     link: TaskLink = model.uncertainty_.compute()
-    values, codes = function_values(model, queries), queries.codes
-    out = np.zeros((*values.shape[:-1], len(model.classes_)))
-
-    def fill(at: Any, task: int, classes: np.ndarray) -> None:
-        part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
-        part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
-        out[at] = part
-
-    for t, classes in enumerate(model.task_classes_):
-        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), t, classes)
-    if codes is not None:
-        fill(np.flatnonzero(codes < 0), -1, model.task_classes_[0])
-    return out
+    return spread_classes(model, queries, function_values(model, queries), 0.0, link.probabilities)
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:

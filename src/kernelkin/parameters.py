@@ -168,9 +168,7 @@ PARAMETERS: dict[str, Parameter] = {
     "max_iter": Parameter(
         "int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT, default=100
     ),
-    "n_jobs": Parameter(
-        "int, optional", "Number of threads; tasks run in parallel. The result does not depend on it.", [Integral, None]
-    ),
+    "n_jobs": Parameter("int, optional", "Number of threads. The result does not depend on it.", [Integral, None]),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
         'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
@@ -239,26 +237,10 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "feature_names_in_": ("array of str", "Names of the columns of X, if X has names."),
 }
 
-KERNEL_MACHINE = (
-    "tasks_",
-    "kernels_",
-    "kernel_names_",
-    "kernel_weights_",
-    "relation_",
-    "task_relationship_",
-    "dual_coef_",
-    "intercept_",
-    "objective_",
-    "duality_gap_",
-    "effective_rank_",
-    "history_",
-    "n_iter_",
-    "functions_",
-    "n_features_in_",
-    "feature_names_in_",
-)
+# Names of attributes by kind of model.
 CLASSES = ("classes_", "task_classes_")
 COUPLED = ("couplings_", "coupling_weights_", "part_shares_")
+KERNEL_MACHINE = tuple(name for name in ATTRIBUTES if name not in (*CLASSES, *COUPLED, "coef_"))
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 

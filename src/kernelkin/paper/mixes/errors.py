@@ -52,21 +52,17 @@ class TaskTargets:
         """Return the targets at some rows."""
         return TaskTargets(self.operator.take(rows), self.Y[rows], self.has_intercept, self.strengths)
 
-    def losses(self, spectrum: Spectrum) -> np.ndarray:
-        """Return the mean squared leave-one-out errors (c, T) at a mix."""
+    def errors(
+        self, spectrum: Spectrum, reference: Spectrum | None = None, strength: float = 1.0
+    ) -> tuple[np.ndarray, ...]:
+        """Return leave-one-out mean squared errors (c, T) at a mix, gains over a reference, and their standard errors.
 
-        def work(Y: Any) -> np.ndarray:
-            turned = spectrum.vectors.T @ Y
-            return self._table([(spectrum.left_out(turned, c) ** 2).mean(0) for c in self.strengths.tolist()])
-
-        return self._columns(work)
-
-    def errors(self, spectrum: Spectrum, reference: Spectrum, strength: float) -> tuple[np.ndarray, ...]:
-        """Return leave-one-out errors (c, T) at a mix, their gain over a reference, and the gain's standard error."""
+        The reference is another mix at one strength; without it, gains are relative to errors of zero.
+        """
 
         def work(Y: Any) -> np.ndarray:
             turned, rows = spectrum.vectors.T @ Y, []
-            base = reference.left_out(reference.vectors.T @ Y, strength) ** 2
+            base = 0.0 if reference is None else reference.left_out(reference.vectors.T @ Y, strength) ** 2
             for c in self.strengths.tolist():
                 loss = spectrum.left_out(turned, c) ** 2
                 gain = (base - loss).mean(0)

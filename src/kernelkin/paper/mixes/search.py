@@ -15,7 +15,7 @@ import numpy as np
 from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import Need
-from ..fitting.fit import Fit, FitPlan
+from ..fitting.fit import Fit
 from ..grams.coupled import on_device
 from ..grams.operator import SharedOperator, in_blocks
 from ..grams.stack import SharedGrams
@@ -42,12 +42,19 @@ Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
 
 class TaskMixFit(NamedTuple):
-    """Specification of kernel machines whose weights are chosen for each task; `fit` has even weights."""
+    """Specification of kernel machines with weights chosen for each task, and with `even`, applied to data.
+
+    Parameters
+    ----------
+    fit : the specification with even weights, which the chosen weights replace
+    even : its plan for data
+    """
 
     fit: Fit
+    even: Any = None
 
-    def plan(self, data: TaskData) -> TaskMixPlan:
-        """Validate the data and return the plan."""
+    def plan(self, data: TaskData) -> TaskMixFit:
+        """Validate the data and return the specification applied to it."""
         if not isinstance(self.fit.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
         elif data.form != "wide":
@@ -58,16 +65,10 @@ class TaskMixFit(NamedTuple):
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
             raise ValueError(f"per_task=True chooses weights by held-out errors of each task, which needs {lacking}")
-        return TaskMixPlan(self, self.fit.plan(data))
-
-
-class TaskMixPlan(NamedTuple):
-    """A specification applied to data; `even` is the fit at even weights, which the chosen ones replace."""
-
-    spec: TaskMixFit
-    even: FitPlan
+        return self._replace(even=self.fit.plan(data))
 
     def memory(self, n_jobs: int = 1) -> Need:
+        """Bound the memory of the fit."""
         need = self.even.memory(n_jobs)
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
         extra = 8 * len(self.even.data.X) ** 2 * (self.even.gram_plan().n_kernels + 6)
@@ -78,7 +79,7 @@ class TaskMixPlan(NamedTuple):
         return self.run_chosen(options)[0]
 
     def run_chosen(self, options: RunOptions) -> tuple[Fitted, TaskMixes]:
-        """The fit, and how its weights were chosen."""
+        """Return the fit, and how its weights were chosen."""
         plan = self.even
         grams, bank = plan.grams()
         shared = grams if plan.fit.device is None else on_device(grams, plan.fit.device)
@@ -88,7 +89,9 @@ class TaskMixPlan(NamedTuple):
             panel = MachinePanel.of(panel, plan.data.rows, len(plan.data.X))
         found = choose_mixes(shared.operator, panel.y, has_intercept=panel.has_intercept)
         fitted = plan._replace(penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
-        fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
+        fitted.attributes["uncertainty_"] = Uncertainty(
+            self._replace(even=None), plan.data, options, classification=False
+        )
         return fitted, found
 
 
@@ -120,7 +123,7 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
     targets = TaskTargets(operator, Y, has_intercept, STRENGTHS)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
     plain = Spectrum(targets, even)
-    reference = plain, _best_strength(targets, targets.losses(plain), every)
+    reference = plain, _best_strength(targets, targets.errors(plain)[0], every)
     own = targets.own_weights(*reference, every)
     mixes, found = [even], [targets.errors(plain, *reference)]
     groups: Groups = []

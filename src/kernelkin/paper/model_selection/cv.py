@@ -67,11 +67,6 @@ _PARAMETERS: dict[str, Parameter] = {
         [Interval(Real, 0, None, closed="neither")],
         1e-3,
     ),
-    "n_jobs": Parameter(
-        "int, optional",
-        "Number of threads; folds and candidates run in parallel. The result does not depend on it.",
-        [Integral, None],
-    ),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
         'Where folds and candidates are fitted. "threads": `n_jobs` threads of this process. '
@@ -79,7 +74,6 @@ _PARAMETERS: dict[str, Parameter] = {
         "The result does not depend on it.",
         default="threads",
     ),
-    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",

@@ -69,10 +69,6 @@ _PARAMETERS: dict[str, Parameter] = {
         [Interval(Integral, 2, None, closed="left")],
         2000,
     ),
-    "tol": Parameter("float", "Tolerance on the relative duality gap of the machines.", POSITIVE, 1e-3),
-    "random_state": Parameter(
-        "int, RandomState or None", "Seed of the pairs, the reservoirs and the landmarks.", ["random_state"]
-    ),
     "verbose": Parameter("int", "1 shows a progress bar.", ["verbose"], 0),
 }
 

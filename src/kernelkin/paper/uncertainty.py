@@ -22,12 +22,12 @@ N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
 class Uncertainty:
-    """Held-out values of a model, and the link or the residuals that follow from them.
+    """Held-out values of a model, and the link or the residuals that are fitted to them.
 
-    The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
-    weights are learned again, by `specification.plan(data).run(options)`. Tasks that were not in training are judged by
-    fits without groups of whole tasks. All of this is done when it is first needed, or by `compute`. Until then, a
-    pickle has the training data; afterwards it has neither these nor held-out values.
+    The model is fitted again without each of five folds of the rows of every task. Parameters are the same, but kernels
+    and weights are learned again, by `specification.plan(data).run(options)`. For tasks that were not in training, it
+    is also fitted without groups of whole tasks. All of this happens when it is first needed, or by `compute`. Until
+    then a pickle contains the training data, and afterwards neither the data nor the held-out values.
     """
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
@@ -43,7 +43,7 @@ class Uncertainty:
         return self._held
 
     def compute(self) -> Any:
-        """Return the `TaskLink` or the `Residuals`; the first call computes them and gives up the training data."""
+        """Return the `TaskLink` or the `Residuals`, which the first call computes."""
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
@@ -139,7 +139,7 @@ def _fit_link(
 def _fit_residuals(
     values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
 ) -> Residuals:
-    # Where nothing can be left out, residuals are those of the mean of all targets.
+    # If nothing can be left out, targets are predicted by the mean of all targets.
     mean = np.concatenate(data.y).mean()
     residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
     if not any(np.isfinite(part).any() for part in residuals):

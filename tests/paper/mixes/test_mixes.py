@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
 from kernelkin.paper.mixes import choose_mixes, errors
-from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, drawn_together, information
+from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, information, shrunk_components
 from kernelkin.paper.mixes.search import expected_gains, gains_of_own_weights, mean_strengths
 
 N, T = 24, 5
@@ -67,8 +67,8 @@ def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, inte
 
 def test_components_of_many_rows_are_those_of_the_task():
     S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0, 1.0], [0.0, 2.0], [3.0, 0.5]])
-    np.testing.assert_allclose(drawn_together(1e8 * S, 1e8 * S @ theta), theta, atol=1e-4)
-    alike = drawn_together(1e-8 * S, 1e-8 * S @ theta)
+    np.testing.assert_allclose(shrunk_components(1e8 * S, 1e8 * S @ theta), theta, atol=1e-4)
+    alike = shrunk_components(1e-8 * S, 1e-8 * S @ theta)
     np.testing.assert_allclose(alike[:, 0], alike[:, 1], rtol=1e-2)
 
 
@@ -77,7 +77,7 @@ def test_many_tasks_have_the_components_of_few():
     roots, theta = rng.normal(size=(8, 5)), np.maximum(rng.normal(size=(5, 40)), 0.0)
     S = 40 * roots.T @ roots
     moments = S @ theta + 6 * rng.normal(size=(5, 8)) @ rng.normal(size=(8, 40))
-    few, many = drawn_together(S, np.tile(moments, 4)), drawn_together(S, np.tile(moments, 8))
+    few, many = shrunk_components(S, np.tile(moments, 4)), shrunk_components(S, np.tile(moments, 8))
     assert (few == 0).any()
     np.testing.assert_allclose(many[:, :160], few, atol=2e-2)
 
@@ -181,12 +181,12 @@ def test_a_grid_beside_it_is_refused():
         MKMTRLRegressorCV(per_task=True, grid={"C": [1.0]}).fit(FEATURES[0], Y)
 
 
-def test_components_that_differ_by_chance_are_drawn_together():
+def test_components_that_differ_by_chance_are_shrunk_components():
     rng = np.random.default_rng(2)
     S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0], [2.0], [3.0]])
     moments = S @ theta + np.sqrt(2 * np.diag(S))[:, np.newaxis] * rng.normal(size=(3, 150))
     own = np.linalg.solve(S, moments)
-    assert (drawn_together(S, moments).std(axis=1) < 0.4 * own.std(axis=1)).all()
+    assert (shrunk_components(S, moments).std(axis=1) < 0.4 * own.std(axis=1)).all()
 
 
 def test_tasks_of_one_mix_take_no_weights_of_their_own(arrays):

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -408,6 +409,6 @@ def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
         "param_C": np.array([row["C"] for row in params]),
         "mean_test_score": mean,
         "standard_error": scores.std(axis=1) / np.sqrt(n_tasks),
-        "rank_test_score": 1 + (mean[:, np.newaxis] < mean).sum(axis=1),
+        "rank_test_score": rankdata(-mean, "min").astype(int),
         "n_tasks": np.bincount(found.choices @ [n_strengths, 1], minlength=len(params)),
     }

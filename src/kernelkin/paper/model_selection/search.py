@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
 from ...data.folds import Fold
@@ -209,8 +210,7 @@ def tabulate(
     for fold in range(len(scorer.folds)):
         table[f"split{fold}_test_score"] = np.array([scores[fold] for scores in each])
     # 1 is the best; ties have equal ranks; undefined scores are last.
-    known = np.where(np.isnan(mean), -np.inf, mean)
-    table["rank_test_score"] = 1 + (known[:, np.newaxis] < known).sum(axis=1)
+    table["rank_test_score"] = rankdata(-np.nan_to_num(mean, nan=-np.inf), "min").astype(int)
     table["converged"] = np.array([all(outcome.converged for outcome in found[i]) for i in range(len(candidates))])
     table["seconds"] = np.array([sum(outcome.seconds for outcome in found[i]) for i in range(len(candidates))])
     return table

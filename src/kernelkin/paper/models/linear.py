@@ -234,32 +234,12 @@ class FESRegressor(PaperRegressor):
     """
 
     def specification(self) -> LinearFit:
-        solve = partial(_fes, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
+        solve = partial(trace_norm_regression, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter)
         return LinearFit(solve, "FESRegressor", self.fit_intercept)
 
 
-def _fes(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: int) -> Coefficients:
-    B, history = trace_norm_regression(X, Y, alpha, tol, max_iter)
-    objective, gap = float(history["objective"][-1]), history["relative_gap"][-1]
-    attributes = {
-        "history_": history,
-        "objective_": objective,
-        "duality_gap_": max(objective - float(history["bound"][-1]), 0.0),
-        "n_iter_": len(history["iteration"]),
-        "effective_rank_": effective_rank(B),
-    }
-    if gap <= tol:
-        return B, attributes, ()
-    message = (
-        f"stopped at max_iter; raise max_iter or loosen tol. The relative duality gap is {gap:.1e}, but tol={tol:g}."
-    )
-    return B, attributes, ((message, ConvergenceWarning),)
-
-
-def trace_norm_regression(
-    X: np.ndarray, Y: np.ndarray, alpha: float, tol: float, max_iter: int
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return B (d, T) and the history of an accelerated proximal gradient method with restarts."""
+def trace_norm_regression(X: np.ndarray, Y: np.ndarray, *, alpha: float, tol: float, max_iter: int) -> Coefficients:
+    """Minimise the objective of FES by an accelerated proximal gradient method with restarts."""
     n = len(X)
     smoothness = max(float(singular_values(X)[0]) ** 2 / n, _TINY)
     B = Z = np.zeros((X.shape[1], Y.shape[1]))
@@ -283,7 +263,16 @@ def trace_norm_regression(
     objective, bounds = np.array(records).T
     gap = np.maximum(objective - bounds, 0.0) / np.maximum(objective, _TINY)
     iteration = np.arange(1, len(gap) + 1)
-    return best, {"iteration": iteration, "objective": objective, "bound": bounds, "relative_gap": gap}
+    attributes = {
+        "history_": {"iteration": iteration, "objective": objective, "bound": bounds, "relative_gap": gap},
+        "objective_": float(objective[-1]),
+        "duality_gap_": max(float(objective[-1]) - float(bounds[-1]), 0.0),
+        "n_iter_": len(gap),
+        "effective_rank_": effective_rank(best),
+    }
+    text = "stopped at max_iter; raise max_iter or loosen tol."
+    text = f"{text} The relative duality gap is {gap[-1]:.1e}, but tol={tol:g}."
+    return best, attributes, () if gap[-1] <= tol else ((text, ConvergenceWarning),)
 
 
 def shrink_singular_values(B: np.ndarray, by: float) -> np.ndarray:
@@ -338,9 +327,8 @@ class MRCERegressor(PaperRegressor):
     """
 
     def specification(self) -> LinearFit:
-        solve = partial(
-            alternate, alpha=self.alpha, alpha_precision=self.alpha_precision, tol=self.tol, max_iter=self.max_iter
-        )
+        names = ("alpha", "alpha_precision", "tol", "max_iter")
+        solve = partial(alternate, **{name: getattr(self, name) for name in names})
         return LinearFit(solve, "MRCERegressor", self.fit_intercept, stacked=True)
 
 

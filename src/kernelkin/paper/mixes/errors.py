@@ -73,10 +73,12 @@ class TaskTargets:
         return table[0::3], table[1::3], np.sqrt(table[2::3] / len(self.Y))
 
     def own_weights(self, spectrum: Spectrum, strength: float, members: np.ndarray) -> np.ndarray:
-        """Return the kernel weights (K, members) of some tasks, by a step of Fisher scoring from a mix."""
-        moments = self._columns(lambda Y: self.moments(spectrum, strength, Y), members)
+        """Return the kernel weights (K, members) of some tasks at cost 1, by a step of Fisher scoring from a mix."""
+        *moments, square = self._columns(lambda Y: self.moments(spectrum, strength, Y), members)
         S = information(self.operator, spectrum.inverse(strength))
-        return component_weights(S, moments, len(self.Y) - int(self.has_intercept))
+        scale = square / max(len(self.Y) - int(self.has_intercept), 1)
+        theta = shrunk_components(S, moments / np.maximum(scale, _TINY))
+        return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
 
     def moments(self, spectrum: Spectrum, strength: float, Y: Any) -> np.ndarray:
         """Return r and, in the last row, y' R y of the columns of Y (n, o) -> (K + 2, o)."""
@@ -140,16 +142,6 @@ def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
         columns = arrays.xp.stack([product[:, some].T for product in products]).reshape(len(products), -1)
         S += arrays.numpy(rows @ columns.T)
     return 0.5 * (S + S.T)
-
-
-def component_weights(S: np.ndarray, moments: np.ndarray, n_free: int) -> np.ndarray:
-    """Return kernel weights (K, T) at cost 1, from S, and r and y' R y of all tasks (K + 2, T).
-
-    `n_free` is the number of rows, less one for an intercept.
-    """
-    scale = moments[-1] / max(n_free, 1)
-    theta = shrunk_components(S, moments[:-1] / np.maximum(scale, _TINY))
-    return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
 
 
 def shrunk_components(S: np.ndarray, moments: np.ndarray) -> np.ndarray:

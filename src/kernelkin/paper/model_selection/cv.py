@@ -31,7 +31,7 @@ from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights, targets_of
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
-from .search import CandidateSearch, tabulate
+from .search import CandidateSearch, Outcome, tabulate
 
 _PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
@@ -127,7 +127,11 @@ def _of_best(name: str, model: type) -> Any:
 
     @wraps(getattr(model, name))
     def method(self: BaseSearch, *arguments: Any, **named: Any) -> Any:
-        return getattr(self._best(), name)(*arguments, **named)
+        check_is_fitted(self)
+        # The user may change the device after the fit.
+        if hasattr(self, "device") and self.best_estimator_.device != self.device:
+            self.best_estimator_.set_params(device=self.device)
+        return getattr(self.best_estimator_, name)(*arguments, **named)
 
     return method
 
@@ -183,17 +187,18 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         else:
             metric = read_scoring(self.scoring, classification=classification)
             scorer = Scorer(data, search.folds, metric, classification=classification)
-        found = search.run(lines, engine, self.verbose, self.callback)
-        self.cv_results_ = tabulate(candidates, found, scorer)
-        # If the best C is at an end of the default grid, the grid is extended.
-        for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
-            more = beyond(candidates, self.cv_results_["mean_test_score"], self.cv_results_["standard_error"])
+        found: dict[int, list[Outcome]] = {}
+        extensions = MAX_EXTENSIONS if self.grid is None else 0
+        while True:
+            found |= search.run(lines, engine, self.verbose, self.callback)
+            self.cv_results_ = tabulate(candidates, found, scorer)
+            # If the best C is at an end of the default grid, the grid is extended.
+            results = self.cv_results_
+            more = beyond(candidates, results["mean_test_score"], results["standard_error"]) if extensions else []
             if not more:
                 break
             lines = make_lines(model, more, self.search_tol, first=len(candidates))
-            candidates += more
-            found |= search.run(lines, engine, self.verbose, self.callback)
-            self.cv_results_ = tabulate(candidates, found, scorer)
+            candidates, extensions = candidates + more, extensions - 1
         self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
         self._choose(candidates)
         specification = model.set_params(**self.best_params_).specification()
@@ -238,13 +243,6 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         if name.endswith("_") and not name.startswith("_") and "best_estimator_" in vars(self):
             return getattr(self.best_estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _best(self) -> Any:
-        check_is_fitted(self)
-        # The user may change the device after the fit.
-        if hasattr(self, "device") and self.best_estimator_.device != self.device:
-            self.best_estimator_.set_params(device=self.device)
-        return self.best_estimator_
 
     predict = _of_best("predict", PaperEstimator)
     score_tasks = _of_best("score_tasks", PaperEstimator)

@@ -79,7 +79,12 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
         entries = [*_ALONE, _COUPLED] if few and params["couplings"] is None else _ALONE
     kept: Grid = []
     for entry in ({name: values for name, values in entry.items() if name in free} for entry in entries):
-        if entry and not any(_covers(other, entry) for other in kept):
+        # Without the parameters that are set, all candidates of an entry may be among those of an earlier one.
+        covered = any(
+            other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
+            for other in kept
+        )
+        if entry and not covered:
             kept.append(entry)
     return kept
 
@@ -97,11 +102,6 @@ def _free(model: BaseEstimator) -> set[str]:
         for name, value in model.get_params(deep=False).items()
         if value is defaults[name] or (isinstance(value, int | float | str) and value == defaults[name])
     }
-
-
-def _covers(other: Mapping[str, Sequence[Any]], entry: Mapping[str, Sequence[Any]]) -> bool:
-    """Return True if all candidates of `entry` are also in `other`."""
-    return other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
 
 
 def beyond(candidates: Sequence[dict[str, Any]], scores: np.ndarray, errors: np.ndarray) -> list[dict[str, Any]]:

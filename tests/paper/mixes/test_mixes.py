@@ -9,9 +9,9 @@ from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
-from kernelkin.paper.mixes import choose_mixes, errors
+from kernelkin.paper.mixes import errors
 from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, information, shrunk_components
-from kernelkin.paper.mixes.search import expected_gains, gains_of_own_weights, mean_strengths
+from kernelkin.paper.mixes.search import choose_mixes, expected_gains, gains_of_own_weights, mean_strengths
 
 N, T = 24, 5
 RNG = np.random.default_rng(0)

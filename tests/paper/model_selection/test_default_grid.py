@@ -16,8 +16,8 @@ from kernelkin import (
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
 from kernelkin.paper import LassoRegressor, MeanRegressor
-from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices
-from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond
+from kernelkin.paper.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, default_grid, has_choices
 from kernelkin.paper.model_selection.scoring import PooledScorer, target_spreads
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Self
@@ -200,18 +200,19 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
             lines = make_lines(model, more, self.search_tol, first=len(candidates))
             candidates, extensions = candidates + more, extensions - 1
         self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
-        self._choose(candidates)
+        self._choose()
         specification = model.set_params(**self.best_params_).specification()
         fitted = search.refit(specification, self.best_params_, model.run_options(), engine)
         self.refit_time_ = time.perf_counter() - began - self.search_time_
         return fitted
 
-    def _choose(self, candidates: Sequence[dict[str, Any]]) -> None:
+    def _choose(self) -> None:
+        """Find the best candidate in `cv_results_`."""
         scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
         if np.isnan(scores).all():
             raise ValueError("no candidate has a score: it is undefined on the held-out rows of every task")
         self.best_index_ = int(np.nanargmax(scores))
-        self.best_params_ = dict(candidates[self.best_index_])
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(scores[self.best_index_])
         if not converged[self.best_index_]:
             warn_user(
@@ -374,9 +375,7 @@ class MKMTRLRegressorCV(BaseSearch):
         check_memory(plan.memory())
         fitted, found = plan.run_chosen(model.run_options())
         self.cv_results_ = _tabulate_mixes(found)
-        self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._choose()
         self.n_splits_, self.task_choices_ = len(data.X), found.choices
         self.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
         self.search_time_ = time.perf_counter() - began - self.refit_time_
@@ -408,5 +407,6 @@ def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
         "mean_test_score": mean,
         "standard_error": scores.std(axis=1) / np.sqrt(n_tasks),
         "rank_test_score": rankdata(-mean, "min").astype(int),
+        "converged": np.ones(len(params), dtype=bool),
         "n_tasks": np.bincount(found.choices @ [n_strengths, 1], minlength=len(params)),
     }

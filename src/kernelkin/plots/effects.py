@@ -42,8 +42,8 @@ def _scale_name(model: Any) -> str:
 class TaskEffectsDisplay(Display):
     """Effects of groups with their intervals, in order ("caterpillar plot"), and what pooling did to them.
 
-    An arrow leads from the level without pooling to the level. With more than 30 groups, those with the largest and
-    smallest effects are shown, and the named ones.
+    An arrow points from the level without pooling to the pooled level. With more than 30 groups, those with the largest
+    and smallest effects are shown, and the named ones.
 
     Parameters
     ----------

@@ -213,7 +213,7 @@ class CoverageDisplay(IntervalsDisplay):
         size, label = 6.0 if T <= FEW_TASKS else 3.0, f"coverage ({self.is_covered_.mean():.1%} of all rows)"
         self.ax_.plot(self.shares_, y, MARKERS[0], color=COLORS[0], markersize=size, label=label)
         nominal: dict[str, Any] = {"color": COLORS[2], "linewidth": 0.8, "linestyle": "--"}
-        self.ax_.axvline(self.coverage, label="nominal; grey: by chance", **nominal)
+        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", **nominal)
         add_legend(self.ax_, 2)
 
 

@@ -32,9 +32,8 @@ _TINY = np.finfo(float).tiny
 _FEW_COLUMNS, _SWEEPS, _CHANGE = 200, 500, 1e-6
 # Number of rows of a block when traces of products are summed.
 _TRACE_ROWS = 128
-# Minimum share of noise in the variance of a task, so that strengths stay finite; minimum standard deviation between
-# tasks, as a share of the mean, so that tasks are never taken to be equal.
-_LEAST_NOISE, _LEAST_SPREAD = 1e-3, 1e-2
+# Minimum standard deviation between tasks, as a share of the mean, so that tasks are never taken to be equal.
+_LEAST_SPREAD = 1e-2
 
 
 class TaskTargets:
@@ -73,12 +72,15 @@ class TaskTargets:
         return table[0::3], table[1::3], np.sqrt(table[2::3] / len(self.Y))
 
     def own_weights(self, spectrum: Spectrum, strength: float, members: np.ndarray) -> np.ndarray:
-        """Return the kernel weights (K, members) of some tasks at cost 1, by a step of Fisher scoring from a mix."""
+        """Return own mixes (K, members) of some tasks, by a step of Fisher scoring from a mix.
+
+        Each has sum one, or is zero if no kernel explains variance of the task.
+        """
         *moments, square = self._columns(lambda Y: self.moments(spectrum, strength, Y), members)
         S = information(self.operator, spectrum.inverse(strength))
         scale = square / max(len(self.Y) - int(self.has_intercept), 1)
-        theta = shrunk_components(S, moments / np.maximum(scale, _TINY))
-        return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
+        weights = shrunk_components(S, moments / np.maximum(scale, _TINY))[1:]
+        return weights / np.maximum(weights.sum(axis=0), _TINY)
 
     def moments(self, spectrum: Spectrum, strength: float, Y: Any) -> np.ndarray:
         """Return r and, in the last row, y' R y of the columns of Y (n, o) -> (K + 2, o)."""

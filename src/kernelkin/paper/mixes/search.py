@@ -133,10 +133,9 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            # The mean of their weights, each divided by its sum; even weights if all are zero.
-            sums = start[:, members].sum(axis=0)
-            directed = members[sums > 0]
-            mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
+            # The mean of their own mixes; even if they have none.
+            known = members[start[:, members].any(axis=0)]
+            mix = start[:, known].mean(axis=1) if len(known) else even
             spectrum = Spectrum(targets, mix)
             mixes.append(mix)
             found.append(targets.errors(spectrum, *reference))
@@ -157,24 +156,23 @@ def _best_strength(targets: TaskTargets, loss: np.ndarray, members: np.ndarray) 
 def _take(
     targets: TaskTargets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
-    """Choose the weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
+    """Choose the weights of each task from own mixes (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
     best = gains.reshape(-1, n_tasks).argmax(axis=0)
     mix, strength = np.divmod(best, len(strengths))
     loss = errors[mix, strength, np.arange(n_tasks)]
     total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
-    shared, sums = total * mixes[mix].T, own.sum(axis=0)
+    shared = total * mixes[mix].T
     gain, error = gains_of_own_weights(targets, groups, shared)
     share = expected_gains((gain / targets.variance)[np.newaxis], (error / targets.variance)[np.newaxis])[0]
-    by_own = (share > _LEAST_GAIN) & (mix > 0) & (sums > 0)
-    B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
+    by_own = (share > _LEAST_GAIN) & (mix > 0) & own.any(axis=0)
+    B = np.where(by_own, total * own, shared)
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 
 
-def _groups(weights: np.ndarray) -> np.ndarray:
-    """Return the group (T,) of each task, by the ratios of its weights (K, T)."""
-    sums = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
-    points = np.sqrt(weights / sums).T
+def _groups(own: np.ndarray) -> np.ndarray:
+    """Return the group (T,) of each task, by its own mix (K, T)."""
+    points = np.sqrt(own).T
     count = min(GROUPS, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
     if count < 2:
         return np.zeros(len(points), dtype=int)
@@ -237,8 +235,8 @@ def gains_of_own_weights(targets: TaskTargets, groups: Groups, shared: np.ndarra
 
     for members, mix, strength in groups:
         found = kept.own_weights(Spectrum(kept, mix), strength, members)
-        sums, common = found.sum(axis=0), shared[:, members]
-        own = np.where(sums > 0, found * (common.sum(axis=0) / np.where(sums > 0, sums, 1.0)), common)
+        common = shared[:, members]
+        own = np.where(found.any(axis=0), found * common.sum(axis=0), common)
 
         def compare(where: slice, own: Any = own, common: Any = common, members: Any = members) -> np.ndarray:
             some = members[where]

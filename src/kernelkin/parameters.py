@@ -228,7 +228,10 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays if a task has several outputs."),
     "objective_": ("float", "Value of the objective function."),
     "duality_gap_": ("float", "Upper bound on the distance of the objective from the optimum."),
-    "effective_rank_": ("float", "Exponential of the entropy of the normalised singular values of the weights."),
+    "effective_rank_": (
+        "float",
+        "Effective rank of the weights: exp of the entropy of their normalised singular values.",
+    ),
     "history_": ("dict of arrays", "Progress of the solver, with one entry per iteration."),
     "n_iter_": ("int", "Number of iterations."),
     "functions_": ("object", "The fitted functions of all tasks."),

@@ -203,14 +203,8 @@ class MeanRegressor(PaperRegressor):
 
 
 @describe(
-    (*LINEAR, "objective_", "duality_gap_", "n_iter_"),
-    {
-        "history_": ("dict of arrays", "`iteration`, `objective`, `bound` and `relative_gap`."),
-        "effective_rank_": (
-            "float",
-            "Exponential of the entropy of the normalised singular values of the coefficients.",
-        ),
-    },
+    (*LINEAR, "objective_", "duality_gap_", "n_iter_", "effective_rank_"),
+    {"history_": ("dict of arrays", "`iteration`, `objective`, `bound` and `relative_gap`.")},
     "* alpha fit_intercept task_column tol max_iter",
     alpha=Parameter(
         "float", "Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE, 0.1
@@ -294,11 +288,9 @@ def _fes_bounds(X: np.ndarray, Y: np.ndarray, B: np.ndarray, alpha: float) -> tu
 
 
 @describe(
-    (*LINEAR, "relation_", "task_relationship_"),
+    (*LINEAR, "relation_", "task_relationship_", "objective_", "n_iter_"),
     {
         "precision_": ("array of shape (T, T)", "The inverse covariance of the errors."),
-        "objective_": ("float", "The objective."),
-        "n_iter_": ("int", "Number of rounds."),
         "history_": ("dict of arrays", "`iteration` and `objective`."),
     },
     "* alpha alpha_precision fit_intercept task_column tol max_iter",

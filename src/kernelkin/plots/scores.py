@@ -95,15 +95,12 @@ class TaskScoresDisplay(Display):
         self.points_: dict[str, Any] = {}
         stack, y = np.stack(list(self.scores.values()))[:, self.order_], np.arange(len(self.tasks))
         self.ax_.hlines(y, stack.min(axis=0), stack.max(axis=0), color="0.8", zorder=0)
-        few = len(self.tasks) <= FEW_TASKS
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
+        style = {"markersize": 6.0, **edge} if len(self.tasks) <= FEW_TASKS else {"markersize": 3.0}
         for i, (model, values) in enumerate(zip(self.scores, stack, strict=True)):
-            mean, color = float(np.nanmean(values)), COLORS[i % len(COLORS)]
-            style = (
-                {"markersize": 6.0, "markeredgecolor": "white", "markeredgewidth": 0.5} if few else {"markersize": 3.0}
-            )
-            points = self.ax_.plot(values, y, MARKERS[i % len(MARKERS)], color=color, **style)
-            self.points_[model] = points[0]
-            points[0].set_label(f"{model} (mean {mean:.3f})")
+            mean, color, marker = float(np.nanmean(values)), COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
+            label = f"{model} (mean {mean:.3f})"
+            (self.points_[model],) = self.ax_.plot(values, y, marker, color=color, label=label, **style)
             self.ax_.axvline(mean, color=color, linewidth=0.8, linestyle=":", zorder=0)
         add_legend(self.ax_, 2)
 

@@ -30,7 +30,7 @@ ORDER = (
     ("files", "progress", "compiled", "decompositions", "engines"),
     ("data",),
     ("kernels",),
-    ("memory", "facts", "parameters", "tables", "datasets"),
+    ("memory", "parameters", "tables", "datasets"),
     ("estimators",),
     ("mixed", "paper"),
     ("kin",),

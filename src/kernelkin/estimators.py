@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Attributes that are set while the data are read, before the fit.
 _INPUT_ATTRIBUTES = ("n_features_in_", "feature_names_in_", "encoder_")
+# Parameters that do not change the model; kernels are shown elsewhere.
+_NOT_SHOWN = ("kernels", "n_jobs", "engine", "random_state", "callback", "verbose")
 
 
 class RunOptions(NamedTuple):
@@ -370,23 +372,7 @@ class MultiTaskEstimator(TaskRouted):
         binary = all(len(classes) == 2 for classes in self.task_classes_)
         if binary and (queries.codes is None or len(self.classes_) == 2):
             return values[..., 0]
-        spread = np.full((*values.shape[:-1], len(self.classes_)), -np.inf)
-        # New tasks get the classes of the first task.
-        codes = queries.codes
-        if codes is not None:
-            codes = np.where((codes < 0) | (codes >= len(self.tasks_)), 0, codes)
-        for t, classes in enumerate(self.task_classes_):
-            rows = np.index_exp[:, t] if codes is None else np.nonzero(codes == t)
-            own = values[rows]
-            own = np.stack([-own[..., 0], own[..., 0]], axis=-1) if len(classes) == 2 else own[..., : len(classes)]
-            block = spread[rows]
-            block[:, np.searchsorted(self.classes_, classes)] = own
-            spread[rows] = block
-        return spread
-
-    def _deviations(self, queries: Queries) -> np.ndarray:
-        """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
-        raise ValueError(f"{type(self).__name__} has no standard deviations")
+        return spread_classes(self, queries, values, -np.inf, lambda f, _: np.hstack([-f, f]) if f.shape[1] == 1 else f)
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Any:
         raise ValueError(f"{type(self).__name__} has no kernels, so it does not support split=True")
@@ -436,16 +422,33 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):
         p = self._probabilities(self.read_queries(X, tasks))
         return p[..., 1] if p.ndim == 3 and p.shape[2] == 2 else p
 
-    def _probabilities(self, queries: Queries) -> np.ndarray:
-        """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data."""
-        raise ValueError(f"{type(self).__name__} has no probabilities")
-
 
 class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
     """Base class of multi-task regressors."""
 
     # The method of scikit-learn's mixin does not handle tasks.
     score = MultiTaskEstimator.score
+
+
+def spread_classes(
+    model: Any, queries: Queries, values: np.ndarray, fill: float, convert: Callable[[np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """Return numbers for all classes (q, n_classes), or (q, T, n_classes) for wide data; `fill` where a task lacks one.
+
+    `convert` takes the values (q, m_t) of a task's functions and its position (-1: not in training), and returns one
+    number for each of its classes. Tasks that were not in training have the classes of the first task.
+    """
+    out = np.full((*values.shape[:-1], len(model.classes_)), fill)
+    codes, tasks = queries.codes, list(enumerate(model.task_classes_))
+    if codes is not None:
+        codes = np.where(codes < len(tasks), codes, -1)
+        tasks.append((-1, model.task_classes_[0]))
+    for t, classes in tasks:
+        rows = np.index_exp[:, t] if codes is None else np.nonzero(codes == t)
+        block, width = out[rows], 1 if len(classes) == 2 else len(classes)
+        block[:, np.searchsorted(model.classes_, classes)] = convert(values[rows][:, :width], t)
+        out[rows] = block
+    return out
 
 
 def device_of(X: Any) -> str | None:
@@ -483,3 +486,20 @@ def _by_task(
     names, starts = np.unique(labels[order], return_index=True)
     for label, rows in zip(names.tolist(), np.split(order, starts[1:]), strict=False):
         yield label, y[rows], prediction[rows], weight[rows]
+
+
+def relative_gap(model: Any) -> float | None:
+    """Return the duality gap relative to the objective; None for models without a gap."""
+    gap, objective = getattr(model, "duality_gap_", None), getattr(model, "objective_", None)
+    return None if gap is None or not objective else float(max(gap, 0.0) / abs(objective))
+
+
+def changed_parameters(model: Any) -> dict[str, str]:
+    """Return the parameters that differ from their defaults, as text."""
+    default = type(model)() if not hasattr(model, "estimator") else model
+    parameters, defaults = model.get_params(deep=False), default.get_params(deep=False)
+    return {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in parameters.items()
+        if name not in _NOT_SHOWN and str(value) != str(defaults[name])
+    }

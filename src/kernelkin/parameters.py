@@ -168,9 +168,7 @@ PARAMETERS: dict[str, Parameter] = {
     "max_iter": Parameter(
         "int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT, default=100
     ),
-    "n_jobs": Parameter(
-        "int, optional", "Number of threads; tasks run in parallel. The result does not depend on it.", [Integral, None]
-    ),
+    "n_jobs": Parameter("int, optional", "Number of threads. The result does not depend on it.", [Integral, None]),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
         'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
@@ -230,7 +228,10 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays if a task has several outputs."),
     "objective_": ("float", "Value of the objective function."),
     "duality_gap_": ("float", "Upper bound on the distance of the objective from the optimum."),
-    "effective_rank_": ("float", "Exponential of the entropy of the normalised singular values of the weights."),
+    "effective_rank_": (
+        "float",
+        "Effective rank of the weights: exp of the entropy of their normalised singular values.",
+    ),
     "history_": ("dict of arrays", "Progress of the solver, with one entry per iteration."),
     "n_iter_": ("int", "Number of iterations."),
     "functions_": ("object", "The fitted functions of all tasks."),
@@ -239,87 +240,67 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "feature_names_in_": ("array of str", "Names of the columns of X, if X has names."),
 }
 
-KERNEL_MACHINE = (
-    "tasks_",
-    "kernels_",
-    "kernel_names_",
-    "kernel_weights_",
-    "relation_",
-    "task_relationship_",
-    "dual_coef_",
-    "intercept_",
-    "objective_",
-    "duality_gap_",
-    "effective_rank_",
-    "history_",
-    "n_iter_",
-    "functions_",
-    "n_features_in_",
-    "feature_names_in_",
-)
+# Names of attributes by kind of model.
 CLASSES = ("classes_", "task_classes_")
 COUPLED = ("couplings_", "coupling_weights_", "part_shares_")
+KERNEL_MACHINE = tuple(name for name in ATTRIBUTES if name not in (*CLASSES, *COUPLED, "coef_"))
 LINEAR = ("tasks_", "coef_", "intercept_", "functions_", "n_features_in_", "feature_names_in_")
 
 
 def describe(
     attributes: Sequence[str] = KERNEL_MACHINE,
     own_attributes: dict[str, tuple[str, str]] | None = None,
-    parameters: Any = "",
-    **own: Any,
+    parameters: str = "",
+    **own: Parameter,
 ) -> Callable[[Any], Any]:
-    """Add documentation and constraints from the tables to an estimator class; `own` replaces or adds entries.
+    """Write the `__init__`, parameter constraints and docstring sections of an estimator class from the tables.
 
-    `parameters` are the names of its parameters, for classes without an `__init__` of their own; those after "*" can
-    only be passed by name. "targets" stands for the parameters of the loss of a classifier or a regressor.
+    `parameters` are the names of its parameters; those after "*" can only be passed by name. "targets" stands for the
+    parameters of the loss of a classifier or a regressor. `own` and `own_attributes` replace or add entries of tables.
     """
 
     def decorate(cls: Any) -> Any:
-        known, names = {**PARAMETERS, **own}, list(attributes)
-        if parameters:
-            is_classifier = issubclass(cls, ClassifierMixin)
-            names += CLASSES if is_classifier else ()
-            if not is_classifier and "loss" not in own:
-                known["loss"] = REGRESSION_LOSS
-            targets = "loss class_weight" if is_classifier else "loss epsilon fit_intercept"
-            cls.__init__ = _make_init(parameters.replace("targets", targets).split(), known)
-        defaults = {name: given.default for name, given in inspect.signature(cls).parameters.items()}
-        cls._parameter_constraints = {name: known[name].constraint for name in defaults}
+        is_classifier = issubclass(cls, ClassifierMixin)
+        known = {**PARAMETERS, **({} if is_classifier else {"loss": REGRESSION_LOSS}), **own}
+        targets = "loss class_weight" if is_classifier else "loss epsilon fit_intercept"
+        first, _, by_name = parameters.replace("targets", targets).partition("*")
+        cls.__init__ = _make_init(first.split(), by_name.split(), known)
+        names = [*first.split(), *by_name.split()]
+        cls._parameter_constraints = {name: known[name].constraint for name in names}
+        fitted = dict.fromkeys([*attributes, *(CLASSES if is_classifier else ()), *(own_attributes or {})])
         texts = {**ATTRIBUTES, **(own_attributes or {})}
-        names += [name for name in own_attributes or {} if name not in names]
-        entries = [(name, _typed(known[name].type, default), known[name].text) for name, default in defaults.items()]
-        sections = [("Parameters", entries), ("Attributes", [(name, *texts[name]) for name in names])]
-        cls.__doc__ = _insert(inspect.cleandoc(cls.__doc__ or ""), "\n".join(_section(*each) for each in sections))
+        sections = _section("Parameters", [(name, _typed(known[name]), known[name].text) for name in names])
+        sections += "\n" + _section("Attributes", [(name, *texts[name]) for name in fitted])
+        cls.__doc__ = _insert(inspect.cleandoc(cls.__doc__ or ""), sections)
         return cls
 
     return decorate
 
 
-def _make_init(names: Sequence[str], known: dict[str, Parameter]) -> Callable[..., None]:
+def _make_init(first: Sequence[str], by_name: Sequence[str], known: dict[str, Parameter]) -> Callable[..., None]:
     """Return an `__init__` that stores its arguments as attributes, as scikit-learn requires."""
-    first, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    parameters, star = [inspect.Parameter("self", first)], names.index("*")
-    for i, name in enumerate(names):
-        if i != star:
-            parameters.append(inspect.Parameter(name, first if i < star else by_name, default=known[name].default))
-    signature = inspect.Signature(parameters)
+    kinds: dict[str, Any] = dict.fromkeys(first, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    kinds |= dict.fromkeys(by_name, inspect.Parameter.KEYWORD_ONLY)
+    given = [inspect.Parameter(name, kind, default=known[name].default) for name, kind in kinds.items()]
+    signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *given])
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            given = signature.bind(self, *args, **kwargs)
+            bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}: {error}") from None
-        given.apply_defaults()
-        vars(self).update((name, value) for name, value in given.arguments.items() if name != "self")
+        bound.apply_defaults()
+        vars(self).update((name, value) for name, value in bound.arguments.items() if name != "self")
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__
 
 
-def _typed(words: str, default: Any) -> str:
-    """Add the default to the type of a parameter."""
-    known = default is not inspect.Parameter.empty and default is not None
-    return f"{words}, default {default!r}".replace("'", '"') if known else words
+def _typed(parameter: Parameter) -> str:
+    """Return the type of a parameter with its default."""
+    if parameter.default is inspect.Parameter.empty or parameter.default is None:
+        return parameter.type
+    return f"{parameter.type}, default {parameter.default!r}".replace("'", '"')
 
 
 def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:

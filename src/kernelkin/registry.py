@@ -29,12 +29,12 @@ class RegisteredModel(NamedTuple):
     @property
     def classifier(self) -> type | None:
         """The classifier; None if the model has none."""
-        return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Classifier", None)
+        return getattr(paper, f"{self.prefix}Classifier", getattr(kin, f"{self.prefix}Classifier", None))
 
     @property
     def regressor(self) -> type | None:
-        """The regressor; None if the model has none."""
-        return getattr(kin if self.prefix == "Kin" else paper, f"{self.prefix}Regressor", None)
+        """The regressor; every model has one but MKL-SA."""
+        return getattr(paper, f"{self.prefix}Regressor", getattr(kin, f"{self.prefix}Regressor", None))
 
     @property
     def estimators(self) -> tuple[type, ...]:

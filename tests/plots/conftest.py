@@ -1,6 +1,5 @@
 import matplotlib
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 
 from kernelkin import MKMTRLRegressor
@@ -24,13 +23,3 @@ def data():
 def model(data):
     """Six tasks in two groups that use different kernels."""
     return MKMTRLRegressor(data.kernels, C=10.0, min_rank=2.0).fit(data.data, data.target, tasks=data.tasks)
-
-
-@pytest.fixture
-def correlation():
-    """(T, T) correlations of 139 tasks in three groups, in no order; and the group of each."""
-    rng = np.random.default_rng(0)
-    groups = rng.integers(3, size=139)
-    weights = np.eye(3)[groups] + 0.2 * rng.uniform(size=(139, 3))
-    omega = weights @ weights.T
-    return omega / np.sqrt(np.outer(np.diag(omega), np.diag(omega))), groups

@@ -43,10 +43,10 @@ def pair(data, suffix):
 def test_reliability_of_all_rows_and_of_each_task(data):
     y, y_test = data.target > 0, data.target_test > 0
     model = AverageClassifier(data.kernels).fit(data.data, y, data.tasks)
-    display = ReliabilityDisplay.from_estimator(model, data.data_test, y_test, tasks=data.tasks_test, n_bins=4)
+    display = ReliabilityDisplay.from_estimator(model, data.data_test, y_test, tasks=data.tasks_test)
     p = model.predict_proba(data.data_test, data.tasks_test)[:, 1]
     order = np.argsort(p, kind="stable")
-    assert_allclose(display.observed_, [y_test[part].mean() for part in np.array_split(order, 4)])
+    assert_allclose(display.observed_, [y_test[part].mean() for part in np.array_split(order, 10)])
     first = data.tasks_test == model.tasks_[0]
     assert_allclose(display.task_predicted_[0], p[first].mean())
     assert_allclose(display.task_observed_[0], y_test[first].mean())
@@ -64,4 +64,18 @@ def test_wide_data_with_missing_targets():
 
 def test_arrays_of_the_wrong_length():
     with pytest.raises(ValueError, match="there are 3 probabilities, but 2 outcomes"):
-        ReliabilityDisplay([[0.1, 0.2, 0.3]], [[True, False]])
+        ReliabilityDisplay([0.1, 0.2, 0.3], [True, False])
+
+
+def test_reliability_by_a_column_of_tasks_and_of_wide_data_with_missing_labels(data):
+    X, _ = pair(data, "")
+    labels = np.searchsorted(data.task_names, data.tasks)
+    by_column = np.column_stack([X, labels])
+    model = AverageClassifier("linear", task_column=X.shape[1]).fit(by_column, data.target > 0)
+    display = ReliabilityDisplay.from_estimator(model, by_column, data.target > 0)
+    assert_allclose(display.task_observed_, [(data.target > 0)[labels == t].mean() for t in range(6)])
+    X, Y = X[:40], np.where(X[:40, :3] > 0, 1.0, 0.0)
+    wide = AverageClassifier("linear").fit(X, Y)
+    Y[:5, 1] = np.nan
+    display = ReliabilityDisplay.from_estimator(wide, X, Y)
+    assert_allclose(display.task_observed_, np.nanmean(Y, axis=0))

@@ -124,7 +124,9 @@ def _training(parser: ArgumentParser) -> None:
         help="model parameters, such as C=10 couplings=common class_weight=balanced unknown_tasks=error",
     )
     parser.add_argument(
-        "--scoring", metavar="NAME", help="score for --cv: r2, accuracy, roc_auc ... (default: r2 or accuracy)"
+        "--scoring",
+        metavar="NAME",
+        help="score for --cv: r2, accuracy, roc_auc ... (default: a score of all rows together)",
     )
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     parser.add_argument(

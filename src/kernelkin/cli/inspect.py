@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import listing
-from ..facts import changed_parameters, relative_gap
+from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
 from ..kin.effects import task_effects
 from ..registry import all_models

@@ -147,10 +147,11 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
     if arguments.scoring and not arguments.cv:
         raise ValueError("--scoring sets the score that --cv maximises: add --cv, or leave it out")
-    try:
-        read_scoring(arguments.scoring, classification=not recipes[0].problem.regression)
-    except ValueError as error:
-        raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
+    if arguments.scoring:
+        try:
+            read_scoring(arguments.scoring, classification=not recipes[0].problem.regression)
+        except ValueError as error:
+            raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
     for name in read_parameters(arguments.set):
         if name not in known:
             raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")

@@ -93,7 +93,7 @@ def fit_link(
     unit = float(np.sqrt(np.mean(f[place < P] ** 2))) if f.any() else 1.0
     f = f / unit
     target = _smoothed(code, place <= P, weight, n_classes)
-    # Each offset (P,) is drawn towards the pooled offset of its group: that of all tasks with as many classes.
+    # Each offset (P,) is shrunk towards the pooled offset of its group: of all tasks with as many classes.
     keys = [(width, column) for width in widths for column in range(width)]
     group = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
     G = int(group.max()) + 1
@@ -178,9 +178,9 @@ class Residuals:
         return self.scales * found
 
     def _quantile(self, own: np.ndarray, mass: float, n: float, coverage: float) -> float:
-        """Return the quantile of a mixture of scores and `mass` pooled scores, as if these were `n` rows.
+        """Return the quantile of a mixture of own scores and `mass` pooled scores, as if there were `n` rows.
 
-        As in split conformal prediction, one more row stands for the row to predict.
+        As in split conformal prediction, there is one more row: the row to predict.
         """
         scores = np.concatenate([own, self.pooled])
         weights = np.repeat([1.0, mass / max(len(self.pooled), 1)], [len(own), len(self.pooled)])
@@ -212,13 +212,13 @@ def fit_residuals(
     excess = float(np.clip(np.mean(squares**2) / max(np.mean(squares) ** 2, 1e-300) - 1.0, 2.0, 20.0))
     scales = spreads * _task_scales(relative, excess)
     pooled = np.concatenate([part / scale for part, scale in zip(sizes, scales, strict=False)])
-    # So that scales are standard deviations: means of logarithms are lower.
+    # Scales are shrunk on a logarithmic scale; this factor makes them standard deviations.
     level = float(np.sqrt(np.mean(pooled**2))) or 1.0
     scores = [np.sort(part) / (level * scale) for part, scale in zip(sizes, scales, strict=False)]
     scales = (level if pooled.any() else 0.0) * scales
     new = np.empty(0)
     if left_out is not None:
-        # Residuals of one task go together: every task counts as one row.
+        # Residuals of one task are dependent, so every task counts as one row.
         parts = [np.quantile(np.abs(part), (np.arange(20) + 0.5) / 20) for part in left_out]
         scales[-1] = np.sqrt(np.mean([np.mean(part**2) for part in left_out]))
         new = np.sort(np.concatenate(parts)) / (scales[-1] or 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
 from ..engines.threads import SingleThreadedBLAS, Threads
+from ..estimators import spread_classes
 from .calibration import Residuals, TaskLink, fit_link, fit_residuals
 from .functions import function_values
 
@@ -21,12 +22,12 @@ N_FOLDS, N_GROUPS, SEED = 5, 5, 0
 
 
 class Uncertainty:
-    """Held-out values of a model, and the link or the residuals that follow from them.
+    """Held-out values of a model, and the link or the residuals that are fitted to them.
 
-    The specification is fitted anew without each of five folds of the rows of every task: parameters stay, kernels and
-    weights are learned again, by `specification.plan(data).run(options)`. Tasks that were not in training are judged by
-    fits without groups of whole tasks. All of this is done when it is first needed, or by `compute`. Until then, a
-    pickle has the training data; afterwards it has neither these nor held-out values.
+    The model is fitted again without each of five folds of the rows of every task. Parameters are the same, but kernels
+    and weights are learned again, by `specification.plan(data).run(options)`. For tasks that were not in training, it
+    is also fitted without groups of whole tasks. All of this happens when it is first needed, or by `compute`. Until
+    then a pickle contains the training data, and afterwards neither the data nor the held-out values.
     """
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
@@ -42,7 +43,7 @@ class Uncertainty:
         return self._held
 
     def compute(self) -> Any:
-        """Return the `TaskLink` or the `Residuals`; the first call computes them and gives up the training data."""
+        """Return the `TaskLink` or the `Residuals`, which the first call computes."""
         if self._result is None:
             data, specification, options = self.data, self.specification, self.options
             assert data is not None
@@ -138,7 +139,7 @@ def _fit_link(
 def _fit_residuals(
     values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
 ) -> Residuals:
-    # Where nothing can be left out, residuals are those of the mean of all targets.
+    # If nothing can be left out, targets are predicted by the mean of all targets.
     mean = np.concatenate(data.y).mean()
     residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
     if not any(np.isfinite(part).any() for part in residuals):
@@ -152,19 +153,7 @@ def _fit_residuals(
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
     link: TaskLink = model.uncertainty_.compute()
-    values, codes = function_values(model, queries), queries.codes
-    out = np.zeros((*values.shape[:-1], len(model.classes_)))
-
-    def fill(at: Any, task: int, classes: np.ndarray) -> None:
-        part, width = np.zeros(out[at].shape), 1 if len(classes) == 2 else len(classes)
-        part[:, np.searchsorted(model.classes_, classes)] = link.probabilities(values[at][:, :width], task)
-        out[at] = part
-
-    for t, classes in enumerate(model.task_classes_):
-        fill((slice(None), t) if codes is None else np.flatnonzero(codes == t), t, classes)
-    if codes is not None:
-        fill(np.flatnonzero(codes < 0), -1, model.task_classes_[0])
-    return out
+    return spread_classes(model, queries, function_values(model, queries), 0.0, link.probabilities)
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:

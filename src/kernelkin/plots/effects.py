@@ -42,8 +42,8 @@ def _scale_name(model: Any) -> str:
 class TaskEffectsDisplay(Display):
     """Effects of groups with their intervals, in order ("caterpillar plot"), and what pooling did to them.
 
-    An arrow leads from the level without pooling to the level. With more than 30 groups, those with the largest and
-    smallest effects are shown, and the named ones.
+    An arrow points from the level without pooling to the pooled level. With more than 30 groups, those with the largest
+    and smallest effects are shown, and the named ones.
 
     Parameters
     ----------
@@ -138,15 +138,9 @@ class TaskEffectsDisplay(Display):
         rank = np.argsort(np.argsort(self.values, kind="stable"), kind="stable")[at]
         for gap in np.flatnonzero(np.diff(rank) > 1).tolist():
             self.ax_.axhline(gap + 0.5, color="0.6", linewidth=0.8, linestyle=":")
-            style: dict[str, Any] = {
-                "ha": "right",
-                "va": "center",
-                "size": 8,
-                "color": "0.3",
-                "backgroundcolor": "white",
-            }
             text, place = f"{rank[gap + 1] - rank[gap] - 1} more", (1.0, gap + 0.5)
-            self.ax_.annotate(text, place, xycoords=("axes fraction", "data"), **style)
+            style: dict[str, Any] = {"ha": "right", "va": "center", "size": 8, "color": "0.3"}
+            self.ax_.annotate(text, place, xycoords=("axes fraction", "data"), backgroundcolor="white", **style)
         add_legend(self.ax_, 3)
 
     def _draw_raw(self, raw: np.ndarray, values: np.ndarray, y: np.ndarray) -> None:

@@ -173,7 +173,7 @@ class TaskRelationshipDisplay(Display):
         if not found.structured:
             return f"no structure found {p}"
         if found.n_groups == 1:
-            return f"tasks differ, no groups told apart {p}"
+            return f"tasks differ, no groups found {p}"
         return f"{found.n_groups} groups {p}" if found.n_groups < len(self.tasks) else f"all tasks differ {p}"
 
     def _draw(self, ax: Any) -> None:

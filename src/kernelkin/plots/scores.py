@@ -14,6 +14,18 @@ from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, ta
 
 # With more rows, only intervals that miss their target are drawn.
 MANY_ROWS = 400
+# Bins of equal numbers of rows.
+BINS = 10
+
+
+def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarray:
+    """Return the task of each target y (n,) or (n, T), from `tasks`, the column of tasks or the columns of y."""
+    if y.ndim == 2:
+        return np.broadcast_to(estimator.tasks_, y.shape)
+    column = getattr(estimator, "task_column", None)
+    if tasks is None and column is not None:
+        tasks = next(iter(split_task_columns(read_rows(X), column)[1].values()))
+    return np.full(len(y), "all rows") if tasks is None else np.asarray(tasks)
 
 
 class TaskScoresDisplay(Display):
@@ -83,15 +95,12 @@ class TaskScoresDisplay(Display):
         self.points_: dict[str, Any] = {}
         stack, y = np.stack(list(self.scores.values()))[:, self.order_], np.arange(len(self.tasks))
         self.ax_.hlines(y, stack.min(axis=0), stack.max(axis=0), color="0.8", zorder=0)
-        few = len(self.tasks) <= FEW_TASKS
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
+        style = {"markersize": 6.0, **edge} if len(self.tasks) <= FEW_TASKS else {"markersize": 3.0}
         for i, (model, values) in enumerate(zip(self.scores, stack, strict=True)):
-            mean, color = float(np.nanmean(values)), COLORS[i % len(COLORS)]
-            style = (
-                {"markersize": 6.0, "markeredgecolor": "white", "markeredgewidth": 0.5} if few else {"markersize": 3.0}
-            )
-            points = self.ax_.plot(values, y, MARKERS[i % len(MARKERS)], color=color, **style)
-            self.points_[model] = points[0]
-            points[0].set_label(f"{model} (mean {mean:.3f})")
+            mean, color, marker = float(np.nanmean(values)), COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
+            label = f"{model} (mean {mean:.3f})"
+            (self.points_[model],) = self.ax_.plot(values, y, marker, color=color, label=label, **style)
             self.ax_.axvline(mean, color=color, linewidth=0.8, linestyle=":", zorder=0)
         add_legend(self.ax_, 2)
 
@@ -143,14 +152,9 @@ class IntervalsDisplay(Display):
         ax : matplotlib axes, optional
         """
         predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
-        y, column = np.asarray(y, dtype=np.float64), getattr(estimator, "task_column", None)
-        if predicted.ndim == 2:
-            tasks = np.broadcast_to(estimator.tasks_, predicted.shape)
-        elif tasks is None and column is not None:
-            tasks = next(iter(split_task_columns(read_rows(X), column)[1].values()))
-        known = ~missing(y)
-        labels = None if tasks is None else np.asarray(tasks)[known]
-        return cls(predicted[known], y[known], ends[known], labels, coverage=coverage).plot(ax)
+        y = np.asarray(y, dtype=np.float64)
+        labels, known = _task_labels(estimator, X, y, tasks), ~missing(y)
+        return cls(predicted[known], y[known], ends[known], labels[known], coverage=coverage).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         self.ax_ = new_axes(ax, 5.0, 4.5)
@@ -206,7 +210,7 @@ class CoverageDisplay(IntervalsDisplay):
         size, label = 6.0 if T <= FEW_TASKS else 3.0, f"coverage ({self.is_covered_.mean():.1%} of all rows)"
         self.ax_.plot(self.shares_, y, MARKERS[0], color=COLORS[0], markersize=size, label=label)
         nominal: dict[str, Any] = {"color": COLORS[2], "linewidth": 0.8, "linestyle": "--"}
-        self.ax_.axvline(self.coverage, label="nominal; grey: by chance", **nominal)
+        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", **nominal)
         add_legend(self.ax_, 2)
 
 
@@ -215,71 +219,59 @@ class ReliabilityDisplay(Display):
 
     Parameters
     ----------
-    probabilities : sequence of T arrays (n_t,)
-        The probability of the second class for each row of a task; for more classes, the probabilities of all classes.
-    happened : sequence of T arrays (n_t,) of bool
+    probabilities : array (n,)
+        The probability of the second class of each row; for more classes, of each row and class.
+    happened : array (n,) of bool
         Whether the row belongs to that class.
-    n_bins : int, default 10
-        Bins of equal numbers of rows.
+    tasks : array (n,) of labels, optional
 
     Attributes
     ----------
     predicted_, observed_, errors_ : arrays (bins,)
-        Mean probability, frequency, and standard error of the frequency in each bin.
+        Mean probability, frequency, and standard error of the frequency in each of ten bins of equal numbers of rows.
     task_predicted_, task_observed_ : arrays (T,)
         Mean probability and frequency in each task.
     ax_, figure_ : the axes and the figure.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.plots import ReliabilityDisplay
-    >>> p = np.array([0.1, 0.1, 0.8, 0.8])
-    >>> display = ReliabilityDisplay([p], [np.array([False, False, True, False])], n_bins=2)
-    >>> display.predicted_.tolist(), display.observed_.tolist()
-    ([0.1, 0.8], [0.0, 0.5])
+    >>> display = ReliabilityDisplay([0.1, 0.2, 0.8], [False, False, True], ["a", "a", "b"])
+    >>> display.task_predicted_.round(2).tolist(), display.task_observed_.tolist()
+    ([0.15, 0.8], [0.0, 1.0])
     """
 
-    def __init__(self, probabilities: Sequence[Any], happened: Sequence[Any], *, n_bins: int = 10) -> None:
-        p, hit = (np.concatenate([np.ravel(part) for part in parts]) for parts in (probabilities, happened))
+    def __init__(self, probabilities: Any, happened: Any, tasks: Any = None) -> None:
+        p, hit = np.asarray(probabilities, float), np.asarray(happened, bool)
         if p.shape != hit.shape:
             raise ValueError(f"there are {len(p)} probabilities, but {len(hit)} outcomes")
-        bins = [part for part in np.array_split(np.argsort(p, kind="stable"), n_bins) if len(part)]
+        bins = [part for part in np.array_split(np.argsort(p, kind="stable"), BINS) if len(part)]
         self.predicted_ = np.array([p[part].mean() for part in bins])
         self.observed_ = np.array([hit[part].mean() for part in bins])
         # For a frequency of 0 or 1, use the standard error that a single deviating row would give.
         smoothed = np.array([(hit[part].sum() + 1) / (len(part) + 2) for part in bins])
         self.errors_ = np.sqrt(smoothed * (1 - smoothed) / [len(part) for part in bins])
-        self.task_predicted_ = np.array([np.mean(part) for part in probabilities])
-        self.task_observed_ = np.array([np.mean(part) for part in happened])
+        labels = np.zeros(len(p)) if tasks is None else np.asarray(tasks)
+        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        self.task_predicted_, self.task_observed_ = (np.bincount(codes, part) / counts for part in (p, hit))
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, n_bins: int = 10, ax: Any = None
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, ax: Any = None) -> Self:
         """Draw the reliability of a fitted classifier on rows it was not fitted on.
 
         Parameters
         ----------
         estimator : fitted estimator with `predict_proba`
         X, y, tasks : as for `score_tasks`
-        n_bins : int, default 10
-            Bins of equal numbers of rows.
         ax : matplotlib axes, optional
         """
         p, classes, y = estimator.predict_proba(X, tasks), estimator.classes_, np.asarray(y)
-        if y.ndim == 2 and p.ndim == 2:
+        if y.ndim == p.ndim == 2:
             p = np.stack([1.0 - p, p], axis=-1)
-        if p.ndim == 3:
-            parts = [(p[:, t], y[:, t]) for t in range(p.shape[1])]
-        elif tasks is None:
-            parts = [(p, y)]
-        else:
-            tasks = np.asarray(tasks)
-            parts = [(p[tasks == label], y[tasks == label]) for label in np.unique(tasks)]
+        labels, known = _task_labels(estimator, X, y, tasks), ~missing(y)
         used = slice(1, None) if len(classes) == 2 else slice(None)
-        hits = [(part[:, np.newaxis] == classes)[:, used] for _, part in parts]
-        return cls([part[:, used] for part, _ in parts], hits, n_bins=n_bins).plot(ax)
+        p, happened = p[known][:, used], (y[known][:, np.newaxis] == classes)[:, used]
+        return cls(p.ravel(), happened.ravel(), np.repeat(labels[known], p.shape[1])).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         self.ax_ = new_axes(ax, 4.5, 4.5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts import changed_parameters, relative_gap
+from ..estimators import changed_parameters, relative_gap
 from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations

@@ -9,9 +9,9 @@ from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
-from kernelkin.paper.mixes import choose_mixes, errors
-from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, drawn_together, information
-from kernelkin.paper.mixes.search import expected_gains, gains_of_own_weights, mean_strengths
+from kernelkin.paper.mixes import errors
+from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, information, shrunk_components
+from kernelkin.paper.mixes.search import choose_mixes, expected_gains, gains_of_own_weights, mean_strengths
 
 N, T = 24, 5
 RNG = np.random.default_rng(0)
@@ -67,8 +67,8 @@ def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, inte
 
 def test_components_of_many_rows_are_those_of_the_task():
     S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0, 1.0], [0.0, 2.0], [3.0, 0.5]])
-    np.testing.assert_allclose(drawn_together(1e8 * S, 1e8 * S @ theta), theta, atol=1e-4)
-    alike = drawn_together(1e-8 * S, 1e-8 * S @ theta)
+    np.testing.assert_allclose(shrunk_components(1e8 * S, 1e8 * S @ theta), theta, atol=1e-4)
+    alike = shrunk_components(1e-8 * S, 1e-8 * S @ theta)
     np.testing.assert_allclose(alike[:, 0], alike[:, 1], rtol=1e-2)
 
 
@@ -77,7 +77,7 @@ def test_many_tasks_have_the_components_of_few():
     roots, theta = rng.normal(size=(8, 5)), np.maximum(rng.normal(size=(5, 40)), 0.0)
     S = 40 * roots.T @ roots
     moments = S @ theta + 6 * rng.normal(size=(5, 8)) @ rng.normal(size=(8, 40))
-    few, many = drawn_together(S, np.tile(moments, 4)), drawn_together(S, np.tile(moments, 8))
+    few, many = shrunk_components(S, np.tile(moments, 4)), shrunk_components(S, np.tile(moments, 8))
     assert (few == 0).any()
     np.testing.assert_allclose(many[:, :160], few, atol=2e-2)
 
@@ -110,6 +110,53 @@ def test_own_weights_must_predict_rows_that_were_held_out(arrays):
     one = TaskTargets(operator_on(arrays, stack[:1]), given.Y, True, given.strengths)
     gains, _ = gains_of_own_weights(one, [(every, np.ones(1), 1.0)], np.full((1, 12), 10.0))
     np.testing.assert_allclose(gains, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_gains_of_own_weights_are_those_of_plain_machines(arrays, intercept):
+    n, members, strength = 32, np.arange(T), 1.5
+    Z = np.random.default_rng(7).normal(size=(3, n, 4))
+    stack = np.array([z @ z.T / 4 for z in Z])
+    targets = np.column_stack([Z[t % 3][:, t % 4] for t in range(T)]) + 3.0
+    given = TaskTargets(operator_on(arrays, stack), targets, intercept, np.ones(1))
+    shared = np.outer([0.2, 0.3, 0.5], np.linspace(1, 5, T))
+    gains, spread = gains_of_own_weights(given, [(members, MIX, strength)], shared)
+    order = np.random.default_rng(0).permutation(n)
+    held, rows = np.sort(order[: n // 4]), np.sort(order[n // 4 :])
+    kept = given.take(rows)
+    own = kept.own_weights(Spectrum(kept, MIX), strength, members)
+    np.testing.assert_allclose(own.sum(axis=0), 1.0)
+
+    def squares(weights, t):
+        gram = np.tensordot(weights, stack, 1)
+        a, c = ridge(gram[np.ix_(rows, rows)], targets[rows, t], intercept)
+        return (targets[held, t] - gram[np.ix_(held, rows)] @ a - c) ** 2
+
+    for t in range(T):
+        fall = squares(shared[:, t], t) - squares(own[:, t] * shared[:, t].sum(), t)
+        assert gains[t] == pytest.approx(fall.mean(), abs=0.02 * np.abs(fall).mean())
+        assert spread[t] == pytest.approx(fall.std() / np.sqrt(len(held)), rel=0.05)
+
+
+def test_gains_over_a_reference_are_differences_of_errors(arrays):
+    targets = TaskTargets(operator_on(arrays), Y, True, np.array([0.1, 1.0, 10.0]))
+    spectrum, reference = Spectrum(targets, MIX), Spectrum(targets, np.array([1.0, 0.0, 0.0]))
+    errors, gains, spread = targets.errors(spectrum, reference, 1.0)
+    base = targets.errors(reference)[0][1]
+    np.testing.assert_allclose(gains, base - errors, atol=1e-12)
+    np.testing.assert_allclose(targets.errors(reference, reference, 1.0)[1][1], 0.0, atol=1e-12)
+    assert (spread > 0).all()
+
+
+def test_groups_are_of_tasks_with_similar_mixes(arrays):
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(2, 120, 3))
+    # Tasks of one kernel alone, of very different signal-to-noise ratios.
+    signal = np.column_stack([Z[t % 2] @ rng.normal(size=3) for t in range(30)])
+    targets = signal * np.logspace(-0.5, 1, 30) + rng.normal(size=signal.shape)
+    found = choose_mixes(operator_on(arrays, np.array([z @ z.T / 3 for z in Z])), targets, has_intercept=True)
+    assert len(found.mixes) == 4
+    np.testing.assert_allclose(np.sort(found.mixes[2:, 0]), [0.0, 1.0], atol=0.1)
 
 
 def test_tasks_choose_their_own_kernels(arrays):
@@ -181,12 +228,12 @@ def test_a_grid_beside_it_is_refused():
         MKMTRLRegressorCV(per_task=True, grid={"C": [1.0]}).fit(FEATURES[0], Y)
 
 
-def test_components_that_differ_by_chance_are_drawn_together():
+def test_components_that_differ_by_chance_are_shrunk():
     rng = np.random.default_rng(2)
     S, theta = np.diag([50.0, 20.0, 10.0]), np.array([[1.0], [2.0], [3.0]])
     moments = S @ theta + np.sqrt(2 * np.diag(S))[:, np.newaxis] * rng.normal(size=(3, 150))
     own = np.linalg.solve(S, moments)
-    assert (drawn_together(S, moments).std(axis=1) < 0.4 * own.std(axis=1)).all()
+    assert (shrunk_components(S, moments).std(axis=1) < 0.4 * own.std(axis=1)).all()
 
 
 def test_tasks_of_one_mix_take_no_weights_of_their_own(arrays):

@@ -16,8 +16,8 @@ from kernelkin import (
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
 from kernelkin.paper import LassoRegressor, MeanRegressor
-from kernelkin.paper.model_selection import MultiTaskCV, default_grid, has_choices
-from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, next_costs
+from kernelkin.paper.model_selection import MultiTaskCV
+from kernelkin.paper.model_selection.grid import COSTS, COUPLED_COSTS, beyond, default_grid, has_choices
 from kernelkin.paper.model_selection.scoring import PooledScorer, target_spreads
 
 
@@ -73,14 +73,19 @@ def test_some_models_have_nothing_to_choose():
 
 
 def test_values_of_c_are_extended_where_an_end_is_clearly_better():
-    for errors, expected in [
-        ([1.0, 2.0, 3.0], [0.1, 10**-0.5]),
-        ([3.0, 2.0, 1.0], [100 * 10**0.5, 1000.0]),
-        ([3.0, np.inf, 1.0], [100 * 10**0.5, 1000.0]),
-        ([3.0, 1.001, 1.0], []),
-        ([2.0, 1.0, 2.0], []),
+    candidates = [{"C": C} for C in (1.0, 10.0, 100.0)]
+    for scores, expected in [
+        ([3.0, 2.0, 1.0], [0.1, 10**-0.5]),
+        ([1.0, 2.0, 3.0], [100 * 10**0.5, 1000.0]),
+        ([1.0, np.nan, 3.0], [100 * 10**0.5, 1000.0]),
+        # The standard error is 0.1, and a fifth of it is not clearly better.
+        ([1.0, 2.975, 3.0], [100 * 10**0.5, 1000.0]),
+        ([1.0, 2.985, 3.0], []),
+        ([1.0, 2.0, 1.0], []),
     ]:
-        assert next_costs([1.0, 10.0, 100.0], errors, 0.1) == pytest.approx(expected)
+        found = beyond(candidates, np.array(scores), np.full(3, 0.1))
+        assert [params["C"] for params in found] == pytest.approx(expected)
+    assert beyond(candidates[:1], np.ones(1), np.zeros(1)) == []
 
 
 def test_only_the_best_line_is_continued():

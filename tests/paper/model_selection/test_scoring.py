@@ -82,11 +82,6 @@ def test_r2_of_one_row_is_undefined():
     assert np.isnan(METRICS["r2"].function(np.ones(1), np.ones(1), np.ones(1)))
 
 
-def test_default_scores_are_accuracy_and_r2():
-    assert read_scoring(None, classification=True) is METRICS["accuracy"]
-    assert read_scoring(None, classification=False) is METRICS["r2"]
-
-
 @pytest.mark.parametrize(("scoring", "theirs"), [("neg_log_loss", log_loss), ("neg_brier_score", brier_score_loss)])
 def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs):
     rng = np.random.default_rng(0)

@@ -41,9 +41,8 @@ def grouped_data(regression=True, seed=0):
         n_tasks=6,
         n_groups=2,
         n_kernels=4,
-        n_samples=40 if regression else 100,
+        n_samples=40 if regression else 200,
         noise=0.1 if regression else 0.0,
-        similarity=1.0,
         regression=regression,
         random_state=seed,
     )

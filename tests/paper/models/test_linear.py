@@ -123,7 +123,7 @@ def test_lasso_and_ols_are_those_of_each_task():
 def test_the_lower_bound_of_fes_holds_far_from_the_optimum():
     X, Y = wide(10)
     x, y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    _, early = trace_norm_regression(x, y, 0.3, 1e-12, 3)
+    early = trace_norm_regression(x, y, alpha=0.3, tol=1e-12, max_iter=3)[1]["history_"]
     optimum = trace_norm(X, Y, 0.3)
     assert early["bound"].max() <= optimum <= early["objective"].min()
 

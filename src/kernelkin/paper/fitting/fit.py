@@ -75,8 +75,8 @@ class Fit:
     Parameters
     ----------
     targets : how targets are coded, and the loss
-    penalty : callable
-        Takes a `Shape` and returns the penalty on the kernel weights, or a norm of the functions instead.
+    penalty : penalty on the kernel weights, norm of the functions instead, or callable
+        A callable takes a `Shape` and returns one of these.
     mu : float or "scale"
         Strength of the penalty; "scale": the variance of the targets within tasks.
     choose_kernel : callable, optional
@@ -92,7 +92,7 @@ class Fit:
     """
 
     targets: Targets
-    penalty: Callable[[Shape], Penalty | MixedNorm]
+    penalty: Penalty | MixedNorm | Callable[[Shape], Penalty | MixedNorm]
     kernels: Any = None
     C: float = 1.0
     mu: float | str = "scale"
@@ -123,7 +123,8 @@ class Fit:
             if self.choose_kernel is not None:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
         shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
-        penalty, learner = self.penalty(shape), self.targets.learner()
+        penalty = self.penalty(shape) if callable(self.penalty) else self.penalty
+        learner = self.targets.learner()
         machines: Any = self._machines(data, couplings, learner, shape.n_kernels)
         if not isinstance(self.mu, str):
             mu = self.mu

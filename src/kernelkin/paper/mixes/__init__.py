@@ -1,5 +1,1 @@
 """Choose kernel weights and strength for each task of wide data by held-out errors."""
-
-from .search import STRENGTHS, TaskMixes, TaskMixFit, TaskMixPlan, choose_mixes
-
-__all__ = ["STRENGTHS", "TaskMixFit", "TaskMixPlan", "TaskMixes", "choose_mixes"]

@@ -1,18 +1,18 @@
-"""Held-out errors of all tasks of wide data at a mix of kernels, and the kernel weights that suit each task.
+"""Leave-one-out errors of all tasks of wide data at a mix of kernels, and kernel weights for each task.
 
-With G the mix, c the strength and `V = c G + I`, a ridge machine of cost 1 has the dual variables `a = R y`, R the
+With G the mix, c the strength and `V = c G + I`, a ridge machine of cost 1 has the dual variables `a = R y`. R is the
 inverse of V without the direction of the intercept. One eigendecomposition gives the leave-one-out residuals
 `a_i / R_ii` of every task at every strength. Memory is `O(K n^2 + n T)`.
 
-Own weights of tasks are variance components. A task's targets have the covariance `theta_0 I + sum_k theta_k G_k`.
-Where V is about that, up to a factor s,
+The own weights of a task are variance components: its targets have the covariance `theta_0 I + sum_k theta_k G_k`. The
+solution of
 
     S theta = r,    S_kl = tr(R G_k R G_l),   r_k = y' R G_k R y,      G_0 = I,
 
-is an unbiased estimate of theta for any V (MINQUE), and a step of Fisher scoring towards the most likely one; the
-information about theta/s is S/2. S does not depend on the task, so that K + 1 products give the estimates of all
-tasks. They are then drawn towards those of all tasks, by how much each could tell from its own rows, and are not
-negative.
+is an unbiased estimate of theta for any V (MINQUE). If V is this covariance up to a factor s, it is also a step of
+Fisher scoring towards maximum likelihood, and the information about theta/s is S/2. S does not depend on the task, so
+K + 1 products give the estimates of all tasks. Estimates are then shrunk towards the mean of all tasks, the more the
+less information a task has, and constrained to be non-negative.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from ...decompositions import eigh, least_squares, pseudo_inverse
 from ..grams.operator import SharedOperator, in_blocks
 
 _TINY = np.finfo(float).tiny
-# Bounded least squares: up to so many columns one after the other, which is exact; sweeps of coordinate descent over
-# more, and the change relative to the largest weight at which they end.
+# Bounded least squares: up to this many columns are solved exactly, one by one. More columns are solved by coordinate
+# descent with at most this many sweeps, until the largest change is below this share of the largest weight.
 _FEW_COLUMNS, _SWEEPS, _CHANGE = 200, 500, 1e-6
-# Traces of products are sums over so many rows at one time.
+# Number of rows of a block when traces of products are summed.
 _TRACE_ROWS = 128
-# The least share of noise in the variance of a task, so that strengths stay finite, and the least spread over tasks, as
-# a share of the mean: what many tasks say of each other is never certain.
-_LEAST_NOISE, _LEAST_SPREAD = 1e-3, 1e-2
+# Minimum standard deviation between tasks, as a share of the mean, so that tasks are never taken to be equal.
+_LEAST_SPREAD = 1e-2
 
 
 class TaskTargets:
@@ -52,21 +51,17 @@ class TaskTargets:
         """Return the targets at some rows."""
         return TaskTargets(self.operator.take(rows), self.Y[rows], self.has_intercept, self.strengths)
 
-    def losses(self, spectrum: Spectrum) -> np.ndarray:
-        """Return the mean squared leave-one-out errors (c, T) at a mix."""
+    def errors(
+        self, spectrum: Spectrum, reference: Spectrum | None = None, strength: float = 1.0
+    ) -> tuple[np.ndarray, ...]:
+        """Return leave-one-out mean squared errors (c, T) at a mix, gains over a reference, and their standard errors.
 
-        def work(Y: Any) -> np.ndarray:
-            turned = spectrum.vectors.T @ Y
-            return self._table([(spectrum.left_out(turned, c) ** 2).mean(0) for c in self.strengths.tolist()])
-
-        return self._columns(work)
-
-    def errors(self, spectrum: Spectrum, reference: Spectrum, strength: float) -> tuple[np.ndarray, ...]:
-        """Return leave-one-out errors (c, T) at a mix, their gain over a reference, and the gain's standard error."""
+        The reference is another mix at one strength; without it, gains are relative to errors of zero.
+        """
 
         def work(Y: Any) -> np.ndarray:
             turned, rows = spectrum.vectors.T @ Y, []
-            base = reference.left_out(reference.vectors.T @ Y, strength) ** 2
+            base = 0.0 if reference is None else reference.left_out(reference.vectors.T @ Y, strength) ** 2
             for c in self.strengths.tolist():
                 loss = spectrum.left_out(turned, c) ** 2
                 gain = (base - loss).mean(0)
@@ -77,13 +72,18 @@ class TaskTargets:
         return table[0::3], table[1::3], np.sqrt(table[2::3] / len(self.Y))
 
     def own_weights(self, spectrum: Spectrum, strength: float, members: np.ndarray) -> np.ndarray:
-        """Return the weights (K, members) of some tasks, by a step from a mix."""
-        moments = self._columns(lambda Y: self.moments(spectrum, strength, Y), members)
+        """Return own mixes (K, members) of some tasks, by a step of Fisher scoring from a mix.
+
+        Each has sum one, or is zero if no kernel explains variance of the task.
+        """
+        *moments, square = self._columns(lambda Y: self.moments(spectrum, strength, Y), members)
         S = information(self.operator, spectrum.inverse(strength))
-        return component_weights(S, moments, len(self.Y) - int(self.has_intercept))
+        scale = square / max(len(self.Y) - int(self.has_intercept), 1)
+        weights = shrunk_components(S, moments / np.maximum(scale, _TINY))[1:]
+        return weights / np.maximum(weights.sum(axis=0), _TINY)
 
     def moments(self, spectrum: Spectrum, strength: float, Y: Any) -> np.ndarray:
-        """Columns of Y (n, o) -> (K + 2, o): r, and then y' R y."""
+        """Return r and, in the last row, y' R y of the columns of Y (n, o) -> (K + 2, o)."""
         turned = spectrum.vectors.T @ Y
         a = spectrum.duals(turned, strength)
         forms = [(a * a).sum(0)]
@@ -107,7 +107,7 @@ class TaskTargets:
 
 
 class Spectrum:
-    """A mix (K,) of kernels, centred where there is an intercept: eigenvalues (n,) and eigenvectors (n, n)."""
+    """Eigenvalues (n,) and eigenvectors (n, n) of a mix (K,) of kernels, centred if there is an intercept."""
 
     def __init__(self, targets: TaskTargets, mix: np.ndarray) -> None:
         operator, arrays = targets.operator, targets.arrays
@@ -116,25 +116,25 @@ class Spectrum:
             gram = gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean()
         values, self.vectors = arrays.eigh(gram)
         self.values = arrays.xp.where(values > 0, values, 0.0 * values)
-        # What the direction of the intercept takes from each entry of the inverse.
+        # The direction of the intercept is removed by subtracting this from each entry of the inverse.
         self.free = 1.0 / len(values) if targets.has_intercept else 0.0
 
     def duals(self, turned: Any, strength: float) -> Any:
-        """R Y (n, o), from Y in the basis of the eigenvectors."""
+        """Return R Y (n, o), from Y in the basis of the eigenvectors."""
         return self.vectors @ (turned / (strength * self.values + 1.0)[:, None])
 
     def left_out(self, turned: Any, strength: float) -> Any:
-        """Leave-one-out residuals (n, o), from Y in the basis of the eigenvectors."""
+        """Return leave-one-out residuals (n, o), from Y in the basis of the eigenvectors."""
         diagonal = (self.vectors * self.vectors) @ (1.0 / (strength * self.values + 1.0)) - self.free
         return self.duals(turned, strength) / diagonal[:, None]
 
     def inverse(self, strength: float) -> Any:
-        """R (n, n)."""
+        """Return R (n, n)."""
         return (self.vectors / (strength * self.values + 1.0)) @ self.vectors.T - self.free
 
 
 def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
-    """S (K + 1, K + 1), noise first, from R (n, n)."""
+    """Return S (K + 1, K + 1), with the noise first, from R (n, n)."""
     arrays = operator.arrays
     products = [inverse, *(operator.matrix(k) @ inverse for k in range(operator.n_kernels))]
     S = np.zeros((len(products), len(products)))
@@ -146,22 +146,12 @@ def information(operator: SharedOperator, inverse: Any) -> np.ndarray:
     return 0.5 * (S + S.T)
 
 
-def component_weights(S: np.ndarray, moments: np.ndarray, n_free: int) -> np.ndarray:
-    """Return kernel weights (K, T) at cost 1, from S, and r and y' R y of all tasks (K + 2, T).
+def shrunk_components(S: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Return components theta >= 0 (K + 1, T) from S and r (K + 1, T), shrunk towards the mean of all tasks.
 
-    `n_free` is the number of rows, less one for an intercept.
+    The estimate of a task has the covariance 2 inv(S). Variance of the estimates beyond that is variance between tasks.
     """
-    scale = moments[-1] / max(n_free, 1)
-    theta = drawn_together(S, moments[:-1] / np.maximum(scale, _TINY))
-    return theta[1:] / np.maximum(theta[0], _LEAST_NOISE * theta.sum(axis=0))
-
-
-def drawn_together(S: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Return components theta >= 0 (K + 1, T) from S and r (K + 1, T), shrunk towards those of all tasks.
-
-    A task's own estimate has the covariance 2 inv(S). What estimates spread beyond that is the spread of the tasks.
-    """
-    # Components that rows cannot distinguish have a singular S.
+    # S is singular if the rows cannot distinguish some components.
     covariance = pseudo_inverse(S, cutoff=1e-10)
     estimates = covariance @ moments
     mean = _bounded_least_squares(S, moments.mean(axis=1, keepdims=True))
@@ -172,7 +162,7 @@ def drawn_together(S: np.ndarray, moments: np.ndarray) -> np.ndarray:
 
 
 def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T)."""
+    """Return the minimum of x' H x / 2 - g' x over x >= 0, for each column of g (K, T)."""
     diagonal = np.maximum(np.diag(H), _TINY)
     if g.shape[1] > _FEW_COLUMNS:
         x = np.maximum(least_squares(H, g), 0.0)
@@ -185,8 +175,8 @@ def _bounded_least_squares(H: np.ndarray, g: np.ndarray) -> np.ndarray:
             if largest <= _CHANGE * float(x.max(initial=0.0)):
                 break
         return x
-    # |A x - d|^2 has the same minimum where A'A = H and A'd = g. Variables are scaled to a diagonal of ones, for their
-    # entries may differ by many orders of magnitude.
+    # |A x - d|^2 has the same minimum if A'A = H and A'd = g. Variables are scaled so that H has a diagonal of ones,
+    # because its entries may differ by many orders of magnitude.
     scale = 1.0 / np.sqrt(diagonal)
     values, vectors = eigh(scale[:, np.newaxis] * H * scale)
     kept = values > 1e-12 * len(H)

@@ -1,9 +1,9 @@
 """Kernel ridge regression of wide data: kernel weights and strength chosen for each task by held-out errors.
 
-A few mixes of kernels are tried that tasks share. The first is even, the second that of all tasks, the others are those
-of groups of tasks with like weights. For each mix, `errors` has the held-out errors of all tasks at all strengths, and
-a step towards each task's own weights. Tasks choose among mixes and strengths by their errors. A task that chooses a
-learned mix takes its own weights in its place where these predict rows that took no part in finding them better.
+Tasks choose among a few mixes of kernels: even weights, the mean weights of all tasks, and the mean weights of groups
+of tasks with similar weights. For each mix, `errors` computes leave-one-out errors of all tasks at all strengths, and
+each task's own weights. Tasks choose a mix and a strength by their errors. A task that chooses a mix other than the
+even one uses its own weights instead if they predict rows that were not used to find them better than the mix.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ...data.forms import TaskData
 from ...estimators import Fitted, RunOptions
 from ...memory import Need
-from ..fitting.fit import Fit, FitPlan
+from ..fitting.fit import Fit
 from ..grams.coupled import on_device
 from ..grams.operator import SharedOperator, in_blocks
 from ..grams.stack import SharedGrams
@@ -26,15 +26,15 @@ from ..problems.panel import MachinePanel
 from ..uncertainty import Uncertainty
 from .errors import Spectrum, TaskTargets
 
-# Strengths that are tried: C times the sum of the weights, for kernels of mean diagonal one.
+# Strengths to try: C times the sum of the weights, for kernels of mean diagonal one.
 STRENGTHS = np.logspace(-3, 4, 15)
-# Groups of tasks with mixes of their own: at most so many, each of so many tasks in the mean.
+# Maximum number of groups of tasks with their own mix, and the mean number of tasks in a group.
 GROUPS, TASKS_PER_GROUP = 8, 12
-# What weights of a task's own must gain, as a share of the variance of its targets: less is the accuracy of machines.
+# Minimum gain of a task's own weights, as a share of the variance of its targets: machines are not more accurate.
 _LEAST_GAIN = 1e-4
-# The share of rows that is held out to compare own weights, and the fewest rows that are worth a split.
+# Share of rows that is held out to evaluate own weights, and minimum number of rows for such a split.
 _HELD, _FEWEST = 0.25, 12
-# The relative gap to which their machines are solved: far below what their errors tell.
+# Relative duality gap of the machines that evaluate own weights, far below the differences between their errors.
 _TOL = 1e-4
 
 # Members, mix (K,) and strength of each group of tasks.
@@ -42,12 +42,19 @@ Groups = list[tuple[np.ndarray, np.ndarray, float]]
 
 
 class TaskMixFit(NamedTuple):
-    """Specification of kernel machines whose weights are chosen for each task; `fit` has even weights."""
+    """Specification of kernel machines with weights chosen for each task, and with `even`, applied to data.
+
+    Parameters
+    ----------
+    fit : the specification with even weights, which the chosen weights replace
+    even : its plan for data
+    """
 
     fit: Fit
+    even: Any = None
 
-    def plan(self, data: TaskData) -> TaskMixPlan:
-        """Validate the data and return the plan."""
+    def plan(self, data: TaskData) -> TaskMixFit:
+        """Validate the data and return the specification applied to it."""
         if not isinstance(self.fit.targets.learner(), Ridge):
             lacking = "the squared loss of regression"
         elif data.form != "wide":
@@ -58,16 +65,10 @@ class TaskMixFit(NamedTuple):
             lacking = "rows of equal weight" if len(np.unique(data.sample_weight)) > 1 else ""
         if lacking:
             raise ValueError(f"per_task=True chooses weights by held-out errors of each task, which needs {lacking}")
-        return TaskMixPlan(self, self.fit.plan(data))
-
-
-class TaskMixPlan(NamedTuple):
-    """A specification applied to data; `even` is the fit at even weights, which the chosen ones replace."""
-
-    spec: TaskMixFit
-    even: FitPlan
+        return self._replace(even=self.fit.plan(data))
 
     def memory(self, n_jobs: int = 1) -> Need:
+        """Bound the memory of the fit."""
         need, X = self.even.memory(n_jobs), self.even.data.X
         # Beside the Gram matrices: their products with an inverse, that inverse and eigenvectors.
         n_kernels = X.shape[2] if self.even.kernels is None else len(self.even.kernels)
@@ -79,7 +80,7 @@ class TaskMixPlan(NamedTuple):
         return self.run_chosen(options)[0]
 
     def run_chosen(self, options: RunOptions) -> tuple[Fitted, TaskMixes]:
-        """The fit, and how its weights were chosen."""
+        """Return the fit, and how its weights were chosen."""
         plan = self.even
         grams, bank = plan.grams()
         shared = grams if plan.fit.device is None else on_device(grams, plan.fit.device)
@@ -89,22 +90,24 @@ class TaskMixPlan(NamedTuple):
             panel = MachinePanel.of(panel, plan.data.rows, len(plan.data.X))
         found = choose_mixes(shared.operator, panel.y, has_intercept=panel.has_intercept)
         fitted = plan._replace(penalty=FixedWeights(found.B)).run(options, scaled=(grams, bank))
-        fitted.attributes["uncertainty_"] = Uncertainty(self.spec, plan.data, options, classification=False)
+        fitted.attributes["uncertainty_"] = Uncertainty(
+            self._replace(even=None), plan.data, options, classification=False
+        )
         return fitted, found
 
 
 class TaskMixes(NamedTuple):
-    """What the search found.
+    """Result of the search.
 
     Attributes
     ----------
     B : (K, T) the kernel weights of each task, at cost 1.
-    mixes : (m, K) the mixes that were tried, of sum one.
-    strengths : (c,) those that were tried.
-    errors : (m, c, T) mean squares of the leave-one-out errors.
-    variance : (T,) mean squares of the targets, less their means where there is an intercept.
-    choices : (T, 2) the mix and the strength that each task chose, by position.
-    by_own : (T,) whether its weights are its own in the place of that mix.
+    mixes : (m, K) the mixes, with sum one.
+    strengths : (c,) the strengths.
+    errors : (m, c, T) mean squared leave-one-out errors.
+    variance : (T,) mean squares of the targets, centred if there is an intercept.
+    choices : (T, 2) the positions of the mix and the strength of each task.
+    by_own : (T,) whether the task uses its own weights instead of that mix.
     """
 
     B: np.ndarray
@@ -121,7 +124,7 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
     targets = TaskTargets(operator, Y, has_intercept, STRENGTHS)
     every, even = np.arange(Y.shape[1]), np.full(operator.n_kernels, 1.0 / operator.n_kernels)
     plain = Spectrum(targets, even)
-    reference = plain, _best_strength(targets, targets.losses(plain), every)
+    reference = plain, _best_strength(targets, targets.errors(plain)[0], every)
     own = targets.own_weights(*reference, every)
     mixes, found = [even], [targets.errors(plain, *reference)]
     groups: Groups = []
@@ -131,62 +134,60 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
         own = own.copy()
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
-            # The mean of the directions of their weights; even where all are zero.
-            sums = start[:, members].sum(axis=0)
-            directed = members[sums > 0]
-            mix = (start[:, directed] / sums[sums > 0]).mean(axis=1) if len(directed) else even
+            # The mean of their own mixes; even if they have none.
+            known = members[start[:, members].any(axis=0)]
+            mix = start[:, known].mean(axis=1) if len(known) else even
             spectrum = Spectrum(targets, mix)
             mixes.append(mix)
             found.append(targets.errors(spectrum, *reference))
             strength = _best_strength(targets, found[-1][0], members)
             groups.append((members, mix, strength))
             own[:, members] = targets.own_weights(spectrum, strength, members)
-    # Targets may have any units: tasks are compared by shares of their variance.
+    # Gains are relative to the variance of the task, because targets may have any units.
     unit = targets.variance
     gains = np.array([unit * expected_gains(gain / unit, error / unit) for _, gain, error in found])
     return _take(targets, own, groups, np.array(mixes), np.array([loss for loss, _, _ in found]), gains)
 
 
 def _best_strength(targets: TaskTargets, loss: np.ndarray, members: np.ndarray) -> float:
-    """The strength that is best for some tasks together, by the losses (c, T) of all."""
+    """Return the best strength for some tasks together, from the losses (c, T) of all tasks."""
     return float(targets.strengths[(loss[:, members] / targets.variance[members]).mean(axis=1).argmin()])
 
 
 def _take(
     targets: TaskTargets, own: np.ndarray, groups: Groups, mixes: np.ndarray, errors: np.ndarray, gains: np.ndarray
 ) -> TaskMixes:
-    """The weights of each task from own weights (K, T), mixes (m, K), and errors and gains (m, c, T)."""
+    """Choose the weights of each task from own mixes (K, T), mixes (m, K), and errors and gains (m, c, T)."""
     n_tasks, strengths = own.shape[1], targets.strengths
     best = gains.reshape(-1, n_tasks).argmax(axis=0)
     mix, strength = np.divmod(best, len(strengths))
     loss = errors[mix, strength, np.arange(n_tasks)]
     total = mean_strengths(strengths, gains[mix, :, np.arange(n_tasks)].T, loss, len(targets.Y))
-    shared, sums = total * mixes[mix].T, own.sum(axis=0)
+    shared = total * mixes[mix].T
     gain, error = gains_of_own_weights(targets, groups, shared)
     share = expected_gains((gain / targets.variance)[np.newaxis], (error / targets.variance)[np.newaxis])[0]
-    by_own = (share > _LEAST_GAIN) & (mix > 0) & (sums > 0)
-    B = np.where(by_own, total * own / np.where(sums > 0, sums, 1.0), shared)
+    by_own = (share > _LEAST_GAIN) & (mix > 0) & own.any(axis=0)
+    B = np.where(by_own, total * own, shared)
     return TaskMixes(B, mixes, strengths, errors, targets.variance, np.column_stack([mix, strength]), by_own)
 
 
-def _groups(weights: np.ndarray) -> np.ndarray:
-    """The group (T,) of each task, by the direction of its weights (K, T)."""
-    sums = np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
-    points = np.sqrt(weights / sums).T
+def _groups(own: np.ndarray) -> np.ndarray:
+    """Return the group (T,) of each task, by its own mix (K, T)."""
+    points = np.sqrt(own).T
     count = min(GROUPS, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
     if count < 2:
         return np.zeros(len(points), dtype=int)
-    # Imported here: scikit-learn's clustering takes a sixth of a second to import, which only this needs.
+    # Imported here, because it takes a sixth of a second and only this function needs it.
     from sklearn.cluster import KMeans
 
     return np.unique(KMeans(count, n_init=1, random_state=0).fit_predict(points), return_inverse=True)[1]
 
 
 def expected_gains(gains: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Gains (c, T) of candidates over a reference, each with a standard error (c, T) -> what to expect of them.
+    """Return expected gains (c, T) from measured gains over a reference and their standard errors (c, T).
 
-    The true gains of a candidate are taken to spread over tasks around their mean, by as much as the measured ones do
-    beyond their errors. The expectation is the posterior mean: a task whose rows tell little has the mean of all tasks.
+    True gains of a candidate are assumed to be normal around their mean over tasks, with the variance of the measured
+    gains beyond their errors. The expected gain is the posterior mean; with large errors it is the mean over tasks.
     """
     mean = gains.mean(axis=1, keepdims=True)
     variance = np.square(errors)
@@ -196,10 +197,10 @@ def expected_gains(gains: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.where(total > 0, drawn, gains)
 
 
-def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: Any) -> np.ndarray:
-    """The strength of each task (T,): the geometric mean of strengths (c,), weighted by their gains (c, T).
+def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the strength of each task (T,): the geometric mean of strengths (c,), weighted by their gains (c, T).
 
-    The weights are those of Gaussian errors of which `loss` (T,) is the mean square, over `n_rows` or as many (T,).
+    The weights are likelihoods for Gaussian errors with mean square `loss` (T,) on `n_rows` rows.
     """
     weights = 0.5 * n_rows * gains / np.maximum(loss, np.finfo(float).tiny)
     weights = np.exp(weights - weights.max(axis=0))
@@ -207,11 +208,11 @@ def mean_strengths(strengths: np.ndarray, gains: np.ndarray, loss: np.ndarray, n
 
 
 def gains_of_own_weights(targets: TaskTargets, groups: Groups, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(T,) by how much the error of each task falls with weights of its own, and the standard error of that.
+    """Return how much own weights decrease the error of each task (T,), and the standard error of that (T,).
 
-    A leave-one-out error says nothing here, for a task's own weights were found from all of its rows. So they are found
-    again without a quarter of the rows, and both they and the mix that the task chose predict that quarter. `shared`
-    (K, T) are the weights, at cost 1, that own ones of the same sum would replace.
+    Leave-one-out errors would be biased, because a task's own weights were found from all of its rows. So own weights
+    are found again without a quarter of the rows, and compared on that quarter with the mix that the task chose.
+    `shared` (K, T) are the weights of these mixes at cost 1; own weights are scaled to the same sum.
     """
     gains, errors = np.zeros((2, targets.Y.shape[1]))
     n_rows = len(targets.Y)
@@ -223,7 +224,7 @@ def gains_of_own_weights(targets: TaskTargets, groups: Groups, shared: np.ndarra
     Y, arrays = targets.Y[held] - kept.means, targets.arrays
 
     def squares(b: np.ndarray, members: np.ndarray) -> Any:
-        """(h, o) squared errors of some tasks at kernel weights b (K, o) and cost 1."""
+        """Return squared errors (h, o) of some tasks at kernel weights b (K, o) and cost 1."""
         weights = arrays.array(b)
         cost = arrays.array(np.ones((1, len(members))))
         block = Block(kept.operator, weights, arrays.array(kept.Y[:, members]), cost, None, kept.has_intercept)
@@ -235,8 +236,8 @@ def gains_of_own_weights(targets: TaskTargets, groups: Groups, shared: np.ndarra
 
     for members, mix, strength in groups:
         found = kept.own_weights(Spectrum(kept, mix), strength, members)
-        sums, common = found.sum(axis=0), shared[:, members]
-        own = np.where(sums > 0, found * (common.sum(axis=0) / np.where(sums > 0, sums, 1.0)), common)
+        common = shared[:, members]
+        own = np.where(found.any(axis=0), found * common.sum(axis=0), common)
 
         def compare(where: slice, own: Any = own, common: Any = common, members: Any = members) -> np.ndarray:
             some = members[where]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -31,13 +32,16 @@ from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
 from .scoring import PooledScorer, Scorer, read_scoring
-from .search import CandidateSearch, tabulate
+from .search import CandidateSearch, Outcome, tabulate
 
-SEARCH_PARAMETERS: dict[str, Parameter] = {
+_PARAMETERS: dict[str, Parameter] = {
     "grid": Parameter(
         "dict of lists, list of such dicts, or None",
-        "Values of the estimator's parameters to try, as for `GridSearchCV`. None: a default grid for the parameters "
-        "that are at their defaults; if the best C is at the end of the grid, the grid is extended.",
+        'Values of the model\'s parameters to try, as for `GridSearchCV`, such as ``{"C": [0.1, 1, 10], '
+        '"couplings": [None, "common"]}``. None: a default grid for the parameters that are at their defaults: C from '
+        "0.01 to 1,000 (extended if the best C is at an end); for MK-MTRL also values of `parsimony`, `shrinkage` and "
+        "`evenness` and, if tasks have different rows, a part that all tasks share. Do not search both mu and C: "
+        "MK-MTRL depends only on ``mu / C**3``.",
         [dict, list, None],
     ),
     "cv": Parameter(
@@ -65,11 +69,6 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         [Interval(Real, 0, None, closed="neither")],
         1e-3,
     ),
-    "n_jobs": Parameter(
-        "int, optional",
-        "Number of threads; folds and candidates run in parallel. The result does not depend on it.",
-        [Integral, None],
-    ),
     "engine": Parameter(
         '"threads", a Dask client or an engine',
         'Where folds and candidates are fitted. "threads": `n_jobs` threads of this process. '
@@ -77,7 +76,6 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
         "The result does not depend on it.",
         default="threads",
     ),
-    "random_state": Parameter("int, RandomState or None", "Seed of the folds.", ["random_state"]),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",
@@ -87,7 +85,7 @@ SEARCH_PARAMETERS: dict[str, Parameter] = {
     ),
 }
 
-SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
+_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "cv_results_": (
         "dict of arrays",
         "One row per candidate: `params`, `param_*`, `mean_test_score`, `standard_error` (jackknife over folds), "
@@ -107,15 +105,6 @@ SEARCH_ATTRIBUTES: dict[str, tuple[str, str]] = {
     "refit_time_": ("float", "Time of the final fit in seconds."),
 }
 
-_GRID = Parameter(
-    "dict of lists, list of such dicts, or None",
-    'Values of the model\'s parameters to choose from, such as ``{"C": [0.1, 1, 10], "min_rank": [1, 2], '
-    '"couplings": [None, "common"]}``. None: C from 0.01 to 1,000 (extended if the best C is at an end), several '
-    "values of `parsimony`, `shrinkage` and `evenness` and, if tasks have different rows, a part that all tasks share. "
-    "Parameters that are not at their defaults are not searched. Do not search both mu and C: the model depends only "
-    "on ``mu / C**3``.",
-    [dict, list, None],
-)
 _PER_TASK = Parameter(
     "bool",
     "Whether to choose kernel weights and strength separately for each task, by its held-out errors. Errors of tasks "
@@ -132,15 +121,6 @@ _SEARCHED = (
     f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
     "verbose callback"
 )
-_SEARCH = {**SEARCH_PARAMETERS, "grid": _GRID}
-_REGRESSOR_ATTRIBUTES = {
-    **SEARCH_ATTRIBUTES,
-    "task_choices_": (
-        "array of shape (T, 2)",
-        "With ``per_task=True``: the positions of each task's kernel weights and strength among those in "
-        "`cv_results_`.",
-    ),
-}
 
 
 def _of_best(name: str, model: type) -> Any:
@@ -148,7 +128,11 @@ def _of_best(name: str, model: type) -> Any:
 
     @wraps(getattr(model, name))
     def method(self: BaseSearch, *arguments: Any, **named: Any) -> Any:
-        return getattr(self._best(), name)(*arguments, **named)
+        check_is_fitted(self)
+        # The user may change the device after the fit.
+        if hasattr(self, "device") and self.best_estimator_.device != self.device:
+            self.best_estimator_.set_params(device=self.device)
+        return getattr(self.best_estimator_, name)(*arguments, **named)
 
     return method
 
@@ -160,16 +144,6 @@ def _has(name: str) -> Callable[[Any], bool]:
 
 class BaseSearch(MetaEstimatorMixin, TaskRouted):
     """Base class of searches over the parameters of a model; subclasses define `make_model`."""
-
-    grid: Any
-    cv: Any
-    scoring: Any
-    search_tol: float
-    n_jobs: int | None
-    engine: Any
-    random_state: Any
-    verbose: int
-    callback: Any
 
     @abstractmethod
     def make_model(self) -> Any:
@@ -190,13 +164,13 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         with SingleThreadedBLAS():
             model = self.make_model()
             data = model.training_data(X, y, tasks, sample_weight)
-            device = getattr(model, "device", None)
-            if device is None and device_of(X) is not None and data.form == "wide" and hasattr(model, "device"):
+            # A tensor is searched where it is; this does not change the parameters of the model.
+            given = getattr(model, "device", None)
+            if given is None and data.form == "wide" and device_of(X) is not None and hasattr(model, "device"):
                 model.set_params(device=device_of(X))
-            fitted = self._fit_data(model, data)
-            self.best_estimator_ = model.store(fitted)
-            if model.get_params(deep=False).get("device") != device:
-                model.set_params(device=device)
+            self.best_estimator_ = model.store(self._fit_data(model, data))
+            if hasattr(model, "device"):
+                model.set_params(device=given)
         return self
 
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
@@ -214,30 +188,32 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         else:
             metric = read_scoring(self.scoring, classification=classification)
             scorer = Scorer(data, search.folds, metric, classification=classification)
-        found = search.run(lines, engine, self.verbose, self.callback)
-        self.cv_results_ = tabulate(candidates, found, scorer)
-        # If the best C is at an end of the default grid, the grid is extended.
-        for _ in range(MAX_EXTENSIONS if self.grid is None else 0):
-            more = beyond(candidates, self.cv_results_["mean_test_score"], self.cv_results_["standard_error"])
+        found: dict[int, list[Outcome]] = {}
+        extensions = MAX_EXTENSIONS if self.grid is None else 0
+        while True:
+            found |= search.run(lines, engine, self.verbose, self.callback)
+            self.cv_results_ = tabulate(candidates, found, scorer)
+            # If the best C is at an end of the default grid, the grid is extended.
+            results = self.cv_results_
+            more = beyond(candidates, results["mean_test_score"], results["standard_error"]) if extensions else []
             if not more:
                 break
             lines = make_lines(model, more, self.search_tol, first=len(candidates))
-            candidates += more
-            found |= search.run(lines, engine, self.verbose, self.callback)
-            self.cv_results_ = tabulate(candidates, found, scorer)
+            candidates, extensions = candidates + more, extensions - 1
         self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
-        self._choose(candidates)
+        self._choose()
         specification = model.set_params(**self.best_params_).specification()
         fitted = search.refit(specification, self.best_params_, model.run_options(), engine)
         self.refit_time_ = time.perf_counter() - began - self.search_time_
         return fitted
 
-    def _choose(self, candidates: Sequence[dict[str, Any]]) -> None:
+    def _choose(self) -> None:
+        """Find the best candidate in `cv_results_`."""
         scores, converged = self.cv_results_["mean_test_score"], self.cv_results_["converged"]
         if np.isnan(scores).all():
             raise ValueError("no candidate has a score: it is undefined on the held-out rows of every task")
         self.best_index_ = int(np.nanargmax(scores))
-        self.best_params_ = dict(candidates[self.best_index_])
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(scores[self.best_index_])
         if not converged[self.best_index_]:
             warn_user(
@@ -246,17 +222,8 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
                 ConvergenceWarning,
             )
 
+    @wraps(MultiTaskEstimator.estimate_memory)
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
-        """Return an upper bound on the memory of `fit` in bytes, without the data. Nothing is fitted.
-
-        Parameters
-        ----------
-        X, y, tasks : as for `fit`
-
-        Returns
-        -------
-        n_bytes : int
-        """
         model = self.make_model()
         return self._bytes(model, model.training_data(X, y, tasks))
 
@@ -279,13 +246,6 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
             return getattr(self.best_estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _best(self) -> Any:
-        check_is_fitted(self)
-        # The user may change the device after the fit.
-        if hasattr(self, "device") and self.best_estimator_.device != self.device:
-            self.best_estimator_.set_params(device=self.device)
-        return self.best_estimator_
-
     predict = _of_best("predict", PaperEstimator)
     score_tasks = _of_best("score_tasks", PaperEstimator)
     predict_proba = available_if(_has("predict_proba"))(_of_best("predict_proba", PaperClassifier))
@@ -305,7 +265,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
 
 @describe(
     (),
-    SEARCH_ATTRIBUTES,
+    _ATTRIBUTES,
     f"estimator grid * {_CHOICE} n_jobs engine random_state verbose callback",
     estimator=Parameter(
         "estimator",
@@ -313,7 +273,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         [HasMethods(["fit", "predict", "specification"])],
         inspect.Parameter.empty,
     ),
-    **SEARCH_PARAMETERS,
+    **_PARAMETERS,
 )
 class MultiTaskCV(BaseSearch):
     """Choose the parameters of a multi-task model by cross-validation within the tasks.
@@ -324,13 +284,11 @@ class MultiTaskCV(BaseSearch):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from kernelkin import MKMTRLRegressor
-    >>> from kernelkin.paper.model_selection import MultiTaskCV
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
-    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
-    >>> search = MultiTaskCV(MKMTRLRegressor(), {"mu": [1e-3, 1e3]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin import MKMTRLRegressor, MultiTaskCV
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, random_state=0)
+    >>> search = MultiTaskCV(MKMTRLRegressor(data.kernels), {"mu": [1e-3, 1e3]}, random_state=0)
+    >>> search = search.fit(data.data, data.target, tasks=data.tasks)
     >>> search.best_params_
     {'mu': 0.001}
     """
@@ -339,7 +297,7 @@ class MultiTaskCV(BaseSearch):
         return clone(self.estimator)
 
 
-@describe((), SEARCH_ATTRIBUTES, f"{_MODEL} loss class_weight grid {_SEARCHED}", loss=PARAMETERS["loss"], **_SEARCH)
+@describe((), _ATTRIBUTES, f"{_MODEL} loss class_weight grid {_SEARCHED}", loss=PARAMETERS["loss"], **_PARAMETERS)
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
@@ -348,12 +306,11 @@ class MKMTRLClassifierCV(BaseSearch):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import MKMTRLClassifierCV
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MKMTRLClassifierCV(grid={"mu": [0.01, 1e6]}, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MKMTRLClassifierCV(data.kernels, grid={"mu": [0.01, 1e6]}, random_state=0)
+    >>> model = model.fit(data.data, data.target, tasks=data.tasks)
     >>> model.best_params_
     {'mu': 0.01}
     >>> model.kernel_weights_.shape
@@ -366,10 +323,17 @@ class MKMTRLClassifierCV(BaseSearch):
 
 @describe(
     (),
-    _REGRESSOR_ATTRIBUTES,
+    {
+        **_ATTRIBUTES,
+        "task_choices_": (
+            "array of shape (T, 2)",
+            "With ``per_task=True``: the positions of each task's kernel weights and strength among those in "
+            "`cv_results_`.",
+        ),
+    },
     f"{_MODEL} loss epsilon fit_intercept grid per_task {_SEARCHED}",
     per_task=_PER_TASK,
-    **_SEARCH,
+    **_PARAMETERS,
 )
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
@@ -399,14 +363,9 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def _task_mixes(self, model: MKMTRLRegressor) -> TaskMixFit:
         """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
-        names = ("kernels", "parsimony", "normalize", "tol", "device")
-        return TaskMixFit(
-            Fit(
-                targets=Regression(self.loss, self.epsilon, self.fit_intercept),
-                penalty=even_weights,
-                **{name: getattr(model, name) for name in names},
-            )
-        )
+        given = {name: getattr(model, name) for name in ("kernels", "parsimony", "normalize", "tol", "device")}
+        targets = Regression(model.loss, model.epsilon, model.fit_intercept)
+        return TaskMixFit(Fit(targets=targets, penalty=even_weights, **given))
 
     def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         """Choose kernel weights and strength for each task, and store the results of all candidates."""
@@ -418,9 +377,7 @@ class MKMTRLRegressorCV(BaseSearch):
         check_memory(plan.memory())
         fitted, found = plan.run_chosen(model.run_options())
         self.cv_results_ = _tabulate_mixes(found)
-        self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._choose()
         self.n_splits_, self.task_choices_ = len(data.X), found.choices
         self.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
         self.search_time_ = time.perf_counter() - began - self.refit_time_
@@ -451,6 +408,7 @@ def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
         "param_C": np.array([row["C"] for row in params]),
         "mean_test_score": mean,
         "standard_error": scores.std(axis=1) / np.sqrt(n_tasks),
-        "rank_test_score": 1 + (mean[:, np.newaxis] < mean).sum(axis=1),
+        "rank_test_score": rankdata(-mean, "min").astype(int),
+        "converged": np.ones(len(params), dtype=bool),
         "n_tasks": np.bincount(found.choices @ [n_strengths, 1], minlength=len(params)),
     }

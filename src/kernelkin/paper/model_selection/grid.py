@@ -79,7 +79,12 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
         entries = [*_ALONE, _COUPLED] if few and params["couplings"] is None else _ALONE
     kept: Grid = []
     for entry in ({name: values for name, values in entry.items() if name in free} for entry in entries):
-        if entry and not any(_covers(other, entry) for other in kept):
+        # Without the parameters that are set, all candidates of an entry may be among those of an earlier one.
+        covered = any(
+            other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
+            for other in kept
+        )
+        if entry and not covered:
             kept.append(entry)
     return kept
 
@@ -99,35 +104,22 @@ def _free(model: BaseEstimator) -> set[str]:
     }
 
 
-def _covers(other: Mapping[str, Sequence[Any]], entry: Mapping[str, Sequence[Any]]) -> bool:
-    """Return True if all candidates of `entry` are also in `other`."""
-    return other.keys() == entry.keys() and all(set(values) <= set(other[name]) for name, values in entry.items())
-
-
-def next_costs(costs: Sequence[float], errors: Sequence[float], standard_error: float) -> list[float]:
-    """Return values of C beyond the end of a grid if that end is clearly the best, else an empty list.
-
-    `costs` (m,) are in ascending order; errors of dropped values are infinite.
-    """
-    best = int(np.argmin(errors))
-    inner = {0: 1, len(costs) - 1: len(costs) - 2}
-    if len(costs) < 2 or best not in inner or errors[inner[best]] <= errors[best] + FLAT * standard_error:
-        return []
-    if best:
-        return [costs[best] * EXTENSION**0.5, costs[best] * EXTENSION]
-    return [costs[0] / EXTENSION, costs[0] / EXTENSION**0.5]
-
-
 def beyond(candidates: Sequence[dict[str, Any]], scores: np.ndarray, errors: np.ndarray) -> list[dict[str, Any]]:
-    """Return candidates beyond the end of C if the best candidate is there; scores and standard errors (n,)."""
+    """Return candidates beyond an end of the values of C if the best candidate is there and clearly the best.
+
+    `scores` and standard `errors` are of shape (n,).
+    """
     best = int(np.nanargmax(scores))
     if "C" not in candidates[best]:
         return []
-    others = {name: value for name, value in candidates[best].items() if name != "C"}
-    own = [i for i, params in enumerate(candidates) if {**params, "C": 0} == {**others, "C": 0}]
+    own = [i for i, params in enumerate(candidates) if {**params, "C": 0} == {**candidates[best], "C": 0}]
     own.sort(key=lambda i: candidates[i]["C"])
-    costs = next_costs([candidates[i]["C"] for i in own], [-scores[i] for i in own], float(errors[best]))
-    return [{**others, "C": C} for C in costs]
+    inner = {own[0]: own[1:2], own[-1]: own[-2:-1]}.get(best, [])
+    if not inner or scores[inner[0]] >= scores[best] - FLAT * errors[best]:
+        return []
+    C = candidates[best]["C"]
+    costs = (C * EXTENSION**0.5, C * EXTENSION) if best == own[-1] else (C / EXTENSION, C / EXTENSION**0.5)
+    return [{**candidates[best], "C": cost} for cost in costs]
 
 
 def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list[dict[str, Any]]:

@@ -79,15 +79,13 @@ METRICS = {
 
 def read_scoring(scoring: Any, *, classification: bool) -> Metric:
     """Convert the parameter `scoring` to a metric."""
-    if scoring is None:
-        return METRICS["accuracy" if classification else "r2"]
     if isinstance(scoring, str):
         metric = METRICS[scoring] if scoring in METRICS else _from_scorer(scoring)
         if metric.probabilities and not classification:
             raise ValueError(f"scoring={scoring!r} scores probabilities and is only for classifiers")
         return metric
     if not callable(scoring):
-        raise ValueError(f"scoring must be None, a name or a callable, got {type(scoring).__name__}")
+        raise ValueError(f"scoring must be a name or a callable, got {type(scoring).__name__}")
     return Metric(lambda y, values, weight: float(scoring(y, values)), ranks=classification)
 
 
@@ -113,7 +111,21 @@ def jackknife_error(without: np.ndarray) -> float:
     return float(np.sqrt((k - 1) / k * ((without - without.mean()) ** 2).sum()))
 
 
-class Scorer:
+class BaseScorer:
+    """Access to the held-out rows of folds."""
+
+    def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
+        self.data, self.folds = data, folds
+        self.classes = [np.unique(y) for y in data.y] if classification else None
+
+    def held_out(self, f: int, t: int, n_outputs: int) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Return targets and weights (q,) of a task's held-out rows in a fold; for classifiers, the task's classes."""
+        fold, y, weight = self.folds[f], self.data.y[t], self.data.sample_weight[self.data.rows[t]]
+        classes = None if self.classes is None else classes_of_outputs(y[fold.kept[t]], self.classes, n_outputs)
+        return y[fold.held[t]], weight[fold.held[t]], classes
+
+
+class Scorer(BaseScorer):
     """Score candidates by the mean of a metric over tasks.
 
     The held-out values of a task are pooled over the folds before they are scored, because a fold may have only a few
@@ -121,15 +133,15 @@ class Scorer:
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], metric: Metric, *, classification: bool) -> None:
-        self.data, self.folds, self.metric, self.n_folds = data, folds, metric, len(folds)
-        self.classes = [np.unique(y) for y in data.y] if classification else None
+        super().__init__(data, folds, classification=classification)
+        self.metric = metric
 
     def score(self, outputs: Outputs) -> tuple[float, float, np.ndarray]:
         """Return the score, its standard error, and the score of each fold.
 
         The score is the mean over tasks, without undefined scores. The standard error is a jackknife over folds.
         """
-        k = self.n_folds
+        k = len(self.folds)
         # Sets of folds to score: all folds, each fold alone, all but each fold.
         scores = self._scores(outputs, np.vstack([np.ones(k), np.eye(k), 1.0 - np.eye(k)]).astype(bool))
         defined = np.isfinite(scores)
@@ -145,9 +157,9 @@ class Scorer:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UndefinedMetricWarning)
             for t in range(self.data.n_tasks):
-                parts = [self._part(fold, t, values[t]) for fold, values in zip(self.folds, outputs, strict=True)]
+                parts = [self._part(f, t, values[t]) for f, values in enumerate(outputs)]
                 y, values, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-                fold = np.repeat(np.arange(self.n_folds), [len(part[0]) for part in parts])
+                fold = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
                 for s, used in enumerate(together):
                     rows = used[fold]
                     scores[s, t] = self._score(y[rows], values[rows], weight[rows])
@@ -161,44 +173,39 @@ class Scorer:
         except UndefinedMetricWarning:
             return float("nan")
 
-    def _part(self, fold: Fold, t: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _part(self, f: int, t: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the labels, the predictions, decision values or probabilities, and the weights of a task."""
-        held = fold.held[t]
-        y, weight = self.data.y[t][held], self.data.sample_weight[self.data.rows[t]][held]
-        if self.classes is None:
+        y, weight, classes = self.held_out(f, t, values.shape[1])
+        if classes is None:
             return y, values[:, 0], weight
         if self.metric.probabilities:
-            # Two classes have one output and two probabilities.
-            return self._codes(fold, t, values.shape[1]), values, weight
-        classes = classes_of_outputs(self.data.y[t][fold.kept[t]], self.classes, values.shape[1])
+            return _positions(y, classes), values, weight
         if len(classes) != 2:
             return y, values if self.metric.ranks else classes[values.argmax(axis=1)], weight
         if self.metric.ranks:
             return y == classes[1], values[:, 0], weight
         return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
 
-    def _codes(self, fold: Fold, t: int, n_outputs: int) -> np.ndarray:
-        """Return positions (q,) of the labels among the classes; classes not in training get one past the last."""
-        assert self.classes is not None
-        y = self.data.y[t][fold.held[t]]
-        classes = classes_of_outputs(self.data.y[t][fold.kept[t]], self.classes, n_outputs)
-        place = np.searchsorted(classes, y)
-        return np.where(classes[np.minimum(place, len(classes) - 1)] == y, place, len(classes))
-
     def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
-        """Convert values to probabilities with a link fitted to the other folds; a single fold uses its own link."""
-        T, k = range(self.data.n_tasks), range(self.n_folds)
-        codes = [[self._codes(self.folds[f], t, outputs[f][t].shape[1]) for t in T] for f in k]
-        weights = [[self.data.sample_weight[self.data.rows[t]][fold.held[t]] for t in T] for fold in self.folds]
+        """Convert values to probabilities with a link fitted to the other folds."""
+        held = [[self.held_out(f, t, v.shape[1]) for t, v in enumerate(values)] for f, values in enumerate(outputs)]
+        codes = [[_positions(y, classes) for y, _, classes in fold] for fold in held]
+        weights = [[weight for _, weight, _ in fold] for fold in held]
         found = []
-        for f in k:
-            others, parts = [g for g in k if g != f] or [f], (outputs, codes, weights)
-            link = fit_link(*([np.concatenate([part[g][t] for g in others]) for t in T] for part in parts))
-            found.append([link.probabilities(values, t) for t, values in enumerate(outputs[f])])
+        for f, values in enumerate(outputs):
+            parts = [[of_fold for g, of_fold in enumerate(each) if g != f] for each in (outputs, codes, weights)]
+            link = fit_link(*([np.concatenate(of_task) for of_task in zip(*part, strict=True)] for part in parts))
+            found.append([link.probabilities(of_task, t) for t, of_task in enumerate(values)])
         return found
 
 
-class PooledScorer:
+def _positions(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return positions (q,) of labels among the classes; labels that are not among them get one past the last."""
+    place = np.searchsorted(classes, y)
+    return np.where(classes[np.minimum(place, len(classes) - 1)] == y, place, len(classes))
+
+
+class PooledScorer(BaseScorer):
     """Score candidates by errors pooled over the rows of all tasks: R^2, or the negative log loss.
 
     The mean of a score over tasks with few rows is very noisy. Pooled errors compare candidates much better: the
@@ -206,24 +213,19 @@ class PooledScorer:
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
-        self.data, self.folds, self.n_folds = data, folds, len(folds)
-        self.classes = [np.unique(y) for y in data.y] if classification else None
+        super().__init__(data, folds, classification=classification)
         self.spread = np.ones(data.n_tasks) if classification else target_spreads(data)
 
     def score(self, outputs: Outputs) -> tuple[float, float, np.ndarray]:
-        """Return the score, its standard error (jackknife over folds, or over rows), and the score of each fold."""
+        """Return the score, its standard error (jackknife over folds), and the score of each fold."""
         parts = [self._gather(f, fold_outputs) for f, fold_outputs in enumerate(outputs)]
-        level = 1.0 if self.classes is None else 0.0
-        each = np.array([np.average(self._losses(*part[:3]), weights=part[2]) for part in parts])
-        values, targets, weights, fold = (np.concatenate(column) for column in zip(*parts, strict=True))
-        losses = self._losses(values, targets, weights)
-        total, count = np.bincount(fold, weights * losses, self.n_folds), np.bincount(fold, weights, self.n_folds)
-        error = float(total.sum() / count.sum())
-        if self.n_folds == 1:
-            standard = float(np.sqrt(np.sum((weights * (losses - error)) ** 2)) / weights.sum())
-        else:
-            standard = jackknife_error((total.sum() - total) / np.maximum(count.sum() - count, 1e-300))
-        return level - error, standard, level - each
+        level, k = 1.0 if self.classes is None else 0.0, len(parts)
+        each = np.array([np.average(self._losses(*part), weights=part[2]) for part in parts])
+        values, targets, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        losses, fold = self._losses(values, targets, weights), np.repeat(np.arange(k), [len(part[0]) for part in parts])
+        total, count = np.bincount(fold, weights * losses, k), np.bincount(fold, weights, k)
+        error = jackknife_error((total.sum() - total) / np.maximum(count.sum() - count, 1e-300))
+        return level - float(total.sum() / count.sum()), error, level - each
 
     def _losses(self, values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.classes is None:
@@ -232,17 +234,15 @@ class PooledScorer:
         return np.logaddexp(0.0, -targets * (slope * values + offset))
 
     def _gather(self, f: int, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Return flat arrays of values, coded targets, weights and fold numbers of the held-out rows of a fold."""
-        columns, fold = [], self.folds[f]
+        """Return flat arrays of values, coded targets and weights of the held-out rows of a fold."""
+        columns = []
         for t, values in enumerate(outputs):
-            y, held, width = self.data.y[t], fold.held[t], values.shape[1]
-            if self.classes is None:
-                coded = y[held, np.newaxis] / self.spread[t]
+            y, weight, classes = self.held_out(f, t, width := values.shape[1])
+            if classes is None:
+                coded = y / self.spread[t]
             else:
-                classes = classes_of_outputs(y[fold.kept[t]], self.classes, width)
-                coded = np.where(y[held, np.newaxis] == (classes if width > 1 else classes[1:]), 1.0, -1.0)
-            weight = np.repeat(self.data.sample_weight[self.data.rows[t]][held], width)
-            columns.append(((values / self.spread[t]).ravel(), coded.ravel(), weight, np.full(values.size, f)))
+                coded = np.where(y[:, np.newaxis] == (classes if width > 1 else classes[1:]), 1.0, -1.0)
+            columns.append(((values / self.spread[t]).ravel(), coded.ravel(), np.repeat(weight, width)))
         return tuple(np.concatenate(column) for column in zip(*columns, strict=True))
 
 

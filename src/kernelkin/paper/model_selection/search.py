@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 
 from ...data.folds import Fold
@@ -127,65 +128,52 @@ def run_job(
 ) -> list[Outcome]:
     """Return the outcomes of all problems of lines that share scaled Gram matrices, on a fold."""
     lines, fold = job
-    solver = (FoldGrams if search.shares_grams else FoldFits)(search, search.folds[fold], lines[0])
     outcomes = []
-    for line in lines:
-        for outcome in solver.outcomes(line):
-            outcomes.append(outcome)
-            step()
+    for outcome in (_solve_lines if search.shares_grams else _fit_lines)(search, search.folds[fold], lines):
+        outcomes.append(outcome)
+        step()
     return outcomes
 
 
-class FoldFits:
-    """Fits to the training rows of a fold that share nothing."""
-
-    def __init__(self, search: CandidateSearch, fold: Fold, line: Line) -> None:
-        self.data, self.fold, self.train = search.data, fold, search.data.take(fold.kept)
-
-    def outcomes(self, line: Line) -> Iterator[Outcome]:
-        """Fit each problem of a line and predict the held-out rows."""
-        for specification, _ in line.steps:
-            began = time.perf_counter()
-            fitted = specification.plan(self.train).run(RunOptions(n_jobs=1))
-            converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
-            yield Outcome(fold_values(fitted.attributes, self.data, self.fold), converged, time.perf_counter() - began)
+def _fit_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> Iterator[Outcome]:
+    """Fit each problem to the training rows of a fold and predict the held-out rows; fits share nothing."""
+    train = search.data.take(fold.kept)
+    for specification in (specification for line in lines for specification, _ in line.steps):
+        began = time.perf_counter()
+        fitted = specification.plan(train).run(RunOptions(n_jobs=1))
+        converged = not any(issubclass(category, ConvergenceWarning) for _, category in fitted.warnings)
+        yield Outcome(fold_values(fitted.attributes, search.data, fold), converged, time.perf_counter() - began)
 
 
-class FoldGrams:
-    """Scaled Gram matrices of the training rows of a fold, and kernel values of the held-out rows."""
-
-    def __init__(self, search: CandidateSearch, fold: Fold, line: Line) -> None:
-        data, raw = search.data, search.raw
-        self.train, self.kernels = data.take(fold.kept), search.kernels
-        if raw is None:
-            plan = line.specification.plan(data)
-            self.kernels = plan.kernels
-            raw = raw_grams(data, plan.kernels, plan.fit.normalize, bool(plan.couplings))
-        plan = line.specification.plan(self.train, self.kernels)
-        raw = raw if plan.couplings else raw._replace(linked=None)
-        self.grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)
-        self.held = HeldOut(raw, bank, data, fold.kept, fold.held)
-
-    def outcomes(self, line: Line) -> Iterator[Outcome]:
-        """Solve the problems of a line, one after the other."""
-        first = line.specification.plan(self.train, self.kernels)
+def _solve_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> Iterator[Outcome]:
+    """Solve the problems of each line in turn, on slices of the kernel values of all rows."""
+    data, raw, kernels, train = search.data, search.raw, search.kernels, search.data.take(fold.kept)
+    if raw is None:
+        plan = lines[0].specification.plan(data)
+        kernels, raw = plan.kernels, raw_grams(data, plan.kernels, plan.fit.normalize, bool(plan.couplings))
+    plan = lines[0].specification.plan(train, kernels)
+    raw = raw if plan.couplings else raw._replace(linked=None)
+    grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)
+    held = HeldOut(raw, bank, data, fold.kept, fold.held)
+    for line in lines:
+        first = line.specification.plan(train, kernels)
         path = None
         if line.warm:
-            problem, fit = first.problem(self.grams), first.fit
+            problem, fit = first.problem(grams), first.fit
             assert isinstance(problem, Problem)
             path = Path(problem, fit.solver, tol=fit.tol, max_iter=fit.max_iter, units=first.units)
         for specification, _ in line.steps:
             began = time.perf_counter()
             if path is None:
-                plan, fit = specification.plan(self.train, self.kernels), specification
+                plan, fit = specification.plan(train, kernels), specification
                 limits: Any = {"start": plan.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": plan.units}
-                solution = solve(plan.problem(self.grams), fit.solver, **limits)
+                solution = solve(plan.problem(grams), fit.solver, **limits)
             else:
                 # Only mu / C^3 matters, so C stays fixed along the path.
                 distance = specification.path_position - line.specification.path_position
                 solution = path.solve(first.mu * np.exp(distance), first.start)
-            a, intercepts = split_by_task(solution.duals, first.machines, self.train, first.couplings)
-            values = self.held.values(solution.B, a, intercepts, first.couplings)
+            a, intercepts = split_by_task(solution.duals, first.machines, train, first.couplings)
+            values = held.values(solution.B, a, intercepts, first.couplings)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
 
 
@@ -205,11 +193,10 @@ def tabulate(
         column[:] = [params.get(name) for params in candidates]
         table[f"param_{name}"] = column
     table |= {"mean_test_score": np.array(mean), "standard_error": np.array(error)}
-    for fold in range(scorer.n_folds):
+    for fold in range(len(scorer.folds)):
         table[f"split{fold}_test_score"] = np.array([scores[fold] for scores in each])
     # 1 is the best; ties have equal ranks; undefined scores are last.
-    known = np.where(np.isnan(mean), -np.inf, mean)
-    table["rank_test_score"] = 1 + (known[:, np.newaxis] < known).sum(axis=1)
+    table["rank_test_score"] = rankdata(-np.nan_to_num(mean, nan=-np.inf), "min").astype(int)
     table["converged"] = np.array([all(outcome.converged for outcome in found[i]) for i in range(len(candidates))])
     table["seconds"] = np.array([sum(outcome.seconds for outcome in found[i]) for i in range(len(candidates))])
     return table

@@ -13,25 +13,23 @@ from sklearn.utils.metaestimators import available_if
 from ...parameters import CLASSES, COUPLED, KERNEL_MACHINE, Parameter, describe
 from ..fitting.fit import Fit, Shape
 from ..fitting.targets import Classification, Regression, Targets
-from ..penalties.norms import MixedNorm
+from ..penalties.norms import LpPenalty, MixedNorm, SharedLpPenalty
 from ..penalties.relation import Penalty
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import lp_penalty, mixed_norm, relation_penalty, shared_penalty, simplex_penalty, specify
+from .machines import make_fit, relation_penalty
 
 LOSSES: dict[str, Targets] = {
     "hinge": Classification("hinge"),
     "squared": Regression("squared"),
     "epsilon_insensitive": Regression("epsilon_insensitive"),
 }
-# Penalties by name, with default parameters.
-NAMED_PENALTIES: dict[str, Callable[[Shape], Penalty | MixedNorm]] = {
+# Penalties by name, with default parameters. All but the last are homogeneous of degree two.
+NAMED_PENALTIES: dict[str, Any] = {
     "relation": relation_penalty,
-    "lp": lp_penalty,
-    "shared": shared_penalty,
-    "simplex": simplex_penalty,
-    "mixed": mixed_norm,
+    "lp": LpPenalty(),
+    "shared": SharedLpPenalty(),
+    "mixed": MixedNorm(),
 }
-HOMOGENEOUS = ("relation", "lp", "shared")
 
 
 def _is_classification(model: MultiTaskKernelEstimator) -> bool:
@@ -50,7 +48,7 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
         default="squared",
     ),
     penalty=Parameter(
-        '{"relation", "lp", "shared", "simplex", "mixed"}, penalty or callable',
+        '{"relation", "lp", "shared", "mixed"}, penalty or callable',
         "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
         "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
         "returns a penalty.",
@@ -84,8 +82,19 @@ class MultiTaskKernelEstimator(PaperEstimator):
     """
 
     def specification(self) -> Fit:
-        has_path = isinstance(self.penalty, str) and self.penalty in HOMOGENEOUS
-        return specify(self, Fit, penalty=_read_penalty(self.penalty), targets=_read_loss(self.loss), has_path=has_path)
+        named, penalty = isinstance(self.penalty, str), self.penalty
+        if named:
+            penalty = NAMED_PENALTIES.get(penalty)
+        elif not _is_penalty(penalty):
+            is_function = callable(penalty) and not isinstance(penalty, type)
+            penalty = partial(_made_penalty, make=penalty) if is_function else None
+        if penalty is None:
+            raise ValueError(
+                f"penalty must be one of {', '.join(map(repr, NAMED_PENALTIES))}, a penalty, or a callable that "
+                f"returns one, got {self.penalty!r}"
+            )
+        has_path = named and not isinstance(penalty, MixedNorm)
+        return make_fit(Fit, self, penalty=penalty, targets=_read_loss(self.loss), has_path=has_path)
 
     # Methods that exist only for classifiers or only for regressors, depending on the loss.
     decision_function = available_if(_is_classification)(PaperClassifier.decision_function)
@@ -113,28 +122,11 @@ def _read_loss(loss: Any) -> Targets:
     )
 
 
-def _read_penalty(penalty: Any) -> Callable[[Shape], Penalty | MixedNorm]:
-    if isinstance(penalty, str) and penalty in NAMED_PENALTIES:
-        return NAMED_PENALTIES[penalty]
-    if _is_penalty(penalty):
-        return partial(_given_penalty, penalty=penalty)
-    if callable(penalty) and not isinstance(penalty, type):
-        return partial(_made_penalty, make=penalty)
-    raise ValueError(
-        f"penalty must be one of {', '.join(map(repr, NAMED_PENALTIES))}, a penalty, or a callable that returns one, "
-        f"got {penalty!r}"
-    )
-
-
 def _is_penalty(penalty: Any) -> bool:
     methods = ("value_and_gradient", "bound", "relation")
     return isinstance(penalty, MixedNorm) or (
         not isinstance(penalty, type) and all(callable(getattr(penalty, name, None)) for name in methods)
     )
-
-
-def _given_penalty(shape: Shape, penalty: Penalty | MixedNorm) -> Penalty | MixedNorm:
-    return penalty
 
 
 def _made_penalty(shape: Shape, make: Callable[[Shape], Any]) -> Penalty | MixedNorm:

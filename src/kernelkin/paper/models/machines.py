@@ -1,13 +1,13 @@
 """Models with kernel weights that are fixed (STL, AVG), learned per task (IMKL) or jointly (MK-MTRL and others).
 
-They differ in the penalty on the weights. `specify` makes the specification from the parameters of an estimator.
+They differ in the penalty on the weights.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -16,15 +16,12 @@ from ...data.arrays import listing
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
-from ..fitting.pooled import PooledFit
 from ..fitting.targets import Classification, Regression
-from ..fitting.two_stage import TwoStageFit
 from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
 from ..penalties.relation import RelationPenalty
 from ..solvers.descents import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
-Specification = TypeVar("Specification", Fit, PooledFit, TwoStageFit)
 _KERNEL = Parameter(
     "str, int or None",
     'The kernel to use among `kernels`: its name (or "rbf", "linear", "poly") or position. None: the Gaussian with '
@@ -43,8 +40,8 @@ _PASSES = Parameter(
 )
 
 
-def specify(model: Any, kind: type[Specification], **more: Any) -> Specification:
-    """Return the specification of an estimator, of this kind, from its parameters and further fields."""
+def make_fit(kind: Any, model: Any, **more: Any) -> Any:
+    """Return a specification of a `kind`, such as `Fit`, from the parameters of an estimator and further fields."""
     names = kind.__dataclass_fields__
     given = {name: value for name, value in model.get_params(deep=False).items() if name in names}
     if hasattr(model, "class_weight"):
@@ -64,29 +61,8 @@ def one_kernel(shape: Shape, kernel: int | None) -> FixedWeights:
     return FixedWeights(weights)
 
 
-def lp_penalty(shape: Shape, p: float = 2.0) -> LpPenalty:
-    return LpPenalty(p)
-
-
-def shared_penalty(shape: Shape, p: float = 2.0) -> SharedLpPenalty:
-    return SharedLpPenalty(p)
-
-
-def mixed_norm(shape: Shape, p: float = 2.0) -> MixedNorm:
-    return MixedNorm(p)
-
-
-def simplex_penalty(shape: Shape) -> SimplexPenalty:
-    return SimplexPenalty()
-
-
 def relation_penalty(
-    shape: Shape,
-    *,
-    prior: Any = None,
-    shrinkage: float = 0.1,
-    min_rank: float = 1.0,
-    evenness: float = 0.0,
+    shape: Shape, *, prior: Any = None, shrinkage: float = 0.1, min_rank: float = 1.0, evenness: float = 0.0
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are those of the tasks."""
     T, J = shape.n_tasks, shape.n_tasks + shape.n_couplings
@@ -138,74 +114,63 @@ _COUPLED = (
 )
 
 
-class _STL:
-    def specification(self) -> Fit:
-        model: Any = self
-        if is_precomputed(model.kernels):
-            return specify(model, Fit, penalty=partial(one_kernel, kernel=model.kernel))
-        chosen = partial(choose_kernel, model.kernel)
-        return specify(model, Fit, penalty=partial(one_kernel, kernel=None), choose_kernel=chosen)
-
-
 @describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
-class STLClassifier(_STL, PaperClassifier):
+class STLClassifier(PaperClassifier):
     """STL: single-task learning, one machine for each task on one kernel.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import STLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = STLClassifier(kernel="linear").fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = STLClassifier(kernel="linear").fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_names_.tolist()
     ['linear']
     """
 
+    def specification(self) -> Fit:
+        if is_precomputed(self.kernels):
+            return make_fit(Fit, self, penalty=partial(one_kernel, kernel=self.kernel))
+        chosen = partial(choose_kernel, self.kernel)
+        return make_fit(Fit, self, penalty=partial(one_kernel, kernel=None), choose_kernel=chosen)
+
 
 @describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
-class STLRegressor(_STL, PaperRegressor):
+class STLRegressor(PaperRegressor):
     """STL for real targets: one machine for each task on one kernel; see `STLClassifier`."""
 
-
-class _Average:
-    def specification(self) -> Fit:
-        return specify(self, Fit, penalty=even_weights)
+    specification = STLClassifier.specification
 
 
 @describe(parameters=f"kernels * C {_FIXED}")
-class AverageClassifier(_Average, PaperClassifier):
+class AverageClassifier(PaperClassifier):
     """AVG: one kernel machine for each task on the average of the base kernels.
 
     No kernel weights are learned, and tasks share nothing. This is a strong baseline if all kernels are reasonable.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import AverageClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = AverageClassifier().fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = AverageClassifier().fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_[0].round(3)
     array([0.167, 0.167, 0.167, 0.167, 0.167, 0.167])
     """
 
+    def specification(self) -> Fit:
+        return make_fit(Fit, self, penalty=even_weights)
+
 
 @describe(parameters=f"kernels * C {_FIXED}")
-class AverageRegressor(_Average, PaperRegressor):
+class AverageRegressor(PaperRegressor):
     """AVG for real targets: one machine for each task on the average of the kernels; see `AverageClassifier`."""
 
-
-class _IMKL:
-    def specification(self) -> Fit:
-        model: Any = self
-        return specify(model, Fit, penalty=partial(lp_penalty, p=model.p), has_path=True)
+    specification = AverageClassifier.specification
 
 
 @describe(parameters=_WEIGHTS)
-class IMKLClassifier(_IMKL, PaperClassifier):
+class IMKLClassifier(PaperClassifier):
     """IMKL: independent multiple kernel learning for each task, with a p-norm penalty on the kernel weights.
 
     The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex, and `duality_gap_` is
@@ -213,32 +178,29 @@ class IMKLClassifier(_IMKL, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import IMKLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = IMKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = IMKLClassifier(p=1.5).fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
     >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
     True
     """
 
+    def specification(self) -> Fit:
+        return make_fit(Fit, self, penalty=LpPenalty(self.p), has_path=True)
+
 
 @describe(parameters=_WEIGHTS)
-class IMKLRegressor(_IMKL, PaperRegressor):
+class IMKLRegressor(PaperRegressor):
     """IMKL for real targets: kernel weights learned separately for each task; see `IMKLClassifier`."""
 
-
-class _IKL:
-    def specification(self) -> Fit:
-        model: Any = self
-        return specify(model, Fit, penalty=partial(shared_penalty, p=model.p), has_path=True)
+    specification = IMKLClassifier.specification
 
 
 @describe(parameters=_WEIGHTS)
-class IKLClassifier(_IKL, PaperClassifier):
+class IKLClassifier(PaperClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
     The penalty is ``R(B) = |b|_p^2``, and every column of B equals b. The problem is convex, and `duality_gap_` is
@@ -246,30 +208,27 @@ class IKLClassifier(_IKL, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.paper import IKLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = IKLClassifier(p=1.5).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = IKLClassifier(p=1.5).fit(data.data, data.target, tasks=data.tasks)
     >>> bool((model.kernel_weights_ == model.kernel_weights_[0]).all())
     True
     """
 
+    def specification(self) -> Fit:
+        return make_fit(Fit, self, penalty=SharedLpPenalty(self.p), has_path=True)
+
 
 @describe(parameters=_WEIGHTS)
-class IKLRegressor(_IKL, PaperRegressor):
+class IKLRegressor(PaperRegressor):
     """IKL for real targets: one vector of kernel weights that all tasks share; see `IKLClassifier`."""
 
-
-class _MKMTFL:
-    def specification(self) -> Fit:
-        model: Any = self
-        return specify(model, Fit, penalty=partial(mixed_norm, p=float(model.p)))
+    specification = IKLClassifier.specification
 
 
 @describe(parameters=f"kernels * C p parsimony targets normalize task_column {_SOLVED}", p=_P)
-class MKMTFLClassifier(_MKMTFL, PaperClassifier):
+class MKMTFLClassifier(PaperClassifier):
     """MK-MTFL: all tasks select the same few kernels, with a 1-norm over kernels of p-norms over tasks.
 
     The problem is convex in the functions, and `duality_gap_` is certified. `kernel_weights_` are
@@ -277,20 +236,23 @@ class MKMTFLClassifier(_MKMTFL, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.paper import MKMTFLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MKMTFLClassifier(p=4).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MKMTFLClassifier(p=4).fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
     """
 
+    def specification(self) -> Fit:
+        return make_fit(Fit, self, penalty=MixedNorm(float(self.p)))
+
 
 @describe(parameters=f"kernels * C p parsimony targets normalize task_column {_SOLVED}", p=_P)
-class MKMTFLRegressor(_MKMTFL, PaperRegressor):
+class MKMTFLRegressor(PaperRegressor):
     """MK-MTFL for real targets: all tasks select the same few kernels; see `MKMTFLClassifier`."""
+
+    specification = MKMTFLClassifier.specification
 
 
 @describe(
@@ -306,31 +268,21 @@ class MKLSAClassifier(PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.paper import MKLSAClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MKLSAClassifier(random_state=0, tol=0.1).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MKLSAClassifier(random_state=0, tol=0.1).fit(data.data, data.target, tasks=data.tasks)
     >>> float(model.kernel_weights_[0].sum().round(6))
     1.0
     """
 
     def specification(self) -> Fit:
         solver = StochasticApproximation(self.random_state)
-        return specify(self, Fit, penalty=simplex_penalty, worst_task=True, solver=solver)
-
-
-class _MKMTRL:
-    def specification(self) -> Fit:
-        names = ("prior", "shrinkage", "min_rank", "evenness")
-        return specify(
-            self, Fit, penalty=partial(relation_penalty, **{n: getattr(self, n) for n in names}), has_path=True
-        )
+        return make_fit(Fit, self, penalty=SimplexPenalty(), worst_task=True, solver=solver)
 
 
 @describe((*KERNEL_MACHINE, *COUPLED), parameters=_COUPLED)
-class MKMTRLClassifier(_MKMTRL, PaperClassifier):
+class MKMTRLClassifier(PaperClassifier):
     """Multi-task multiple kernel relationship learning (MK-MTRL) for classification.
 
     It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
@@ -338,21 +290,23 @@ class MKMTRLClassifier(_MKMTRL, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import MKMTRLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MKMTRLClassifier().fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MKMTRLClassifier().fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
     >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
     True
     """
 
+    def specification(self) -> Fit:
+        options = {name: getattr(self, name) for name in ("prior", "shrinkage", "min_rank", "evenness")}
+        return make_fit(Fit, self, penalty=partial(relation_penalty, **options), has_path=True)
+
 
 @describe((*KERNEL_MACHINE, *COUPLED), parameters=_COUPLED)
-class MKMTRLRegressor(_MKMTRL, PaperRegressor):
+class MKMTRLRegressor(PaperRegressor):
     """Multi-task multiple kernel relationship learning (MK-MTRL) for regression.
 
     It learns kernel weights for each task, a task relationship between these weights, and one kernel machine for each
@@ -369,3 +323,5 @@ class MKMTRLRegressor(_MKMTRL, PaperRegressor):
     >>> model.predict(X).shape
     (40, 2)
     """
+
+    specification = MKMTRLClassifier.specification

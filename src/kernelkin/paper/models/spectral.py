@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from sklearn.utils._param_validation import StrOptions
 
-from ...parameters import POOLED_KERNELS, POSITIVE, Parameter, describe
+from ...parameters import PARAMETERS, POOLED_KERNELS, POSITIVE, Parameter, describe
 from ..fitting.pooled import PooledFit
 from ..penalties.norms import SpectralNorm
 from .base import PaperClassifier, PaperRegressor
-from .machines import specify
+from .machines import make_fit
 
-_SOLVER = Parameter(
-    '{"joint", "alternating"}',
-    '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
-    [StrOptions({"joint", "alternating"})],
-    "joint",
+_SOLVER = PARAMETERS["solver"]._replace(
+    type='{"joint", "alternating"}', constraint=[StrOptions({"joint", "alternating"})]
 )
 _MU = Parameter(
     "float", "Strength of the relationship term, relative to the norm of each task's function.", POSITIVE, 1.0
@@ -37,26 +34,23 @@ class MTFLClassifier(PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.paper import MTFLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MTFLClassifier().fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MTFLClassifier().fit(data.data, data.target, tasks=data.tasks)
     >>> model.task_relationship_.shape
     (3, 3)
     """
 
     def specification(self) -> PooledFit:
-        return specify(self, PooledFit, norm=SpectralNorm(l1=0.0, l2=1.0))
+        return make_fit(PooledFit, self, norm=SpectralNorm(l1=0.0, l2=1.0))
 
 
 @describe(parameters=_PARAMETERS, kernels=POOLED_KERNELS, solver=_SOLVER)
 class MTFLRegressor(PaperRegressor):
     """MTFL for real targets: functions of all tasks based on a few shared features; see `MTFLClassifier`."""
 
-    def specification(self) -> PooledFit:
-        return specify(self, PooledFit, norm=SpectralNorm(l1=0.0, l2=1.0))
+    specification = MTFLClassifier.specification
 
 
 @describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
@@ -69,23 +63,20 @@ class MTRLClassifier(PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin.paper import MTRLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = MTRLClassifier().fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = MTRLClassifier().fit(data.data, data.target, tasks=data.tasks)
     >>> model.task_relationship_.shape
     (3, 3)
     """
 
     def specification(self) -> PooledFit:
-        return specify(self, PooledFit, norm=SpectralNorm(l1=1.0, l2=self.mu))
+        return make_fit(PooledFit, self, norm=SpectralNorm(l1=1.0, l2=self.mu))
 
 
 @describe(parameters=_WITH_MU, kernels=POOLED_KERNELS, solver=_SOLVER, mu=_MU)
 class MTRLRegressor(PaperRegressor):
     """MTRL for real targets, with a task covariance in the feature space of one kernel; see `MTRLClassifier`."""
 
-    def specification(self) -> PooledFit:
-        return specify(self, PooledFit, norm=SpectralNorm(l1=1.0, l2=self.mu))
+    specification = MTRLClassifier.specification

@@ -17,7 +17,7 @@ from ...memory import check_memory
 from ...parameters import COUNT, KERNEL_MACHINE, POSITIVE, Parameter, describe
 from ..fitting.two_stage import TwoStageFit
 from .base import PaperClassifier, PaperEstimator, PaperRegressor
-from .machines import specify
+from .machines import make_fit
 
 _NAMES = (
     "kernels * C mu shrinkage min_rank targets n_rounds update refresh average center_pairs reservoir max_exact "
@@ -69,10 +69,6 @@ _PARAMETERS: dict[str, Parameter] = {
         [Interval(Integral, 2, None, closed="left")],
         2000,
     ),
-    "tol": Parameter("float", "Tolerance on the relative duality gap of the machines.", POSITIVE, 1e-3),
-    "random_state": Parameter(
-        "int, RandomState or None", "Seed of the pairs, the reservoirs and the landmarks.", ["random_state"]
-    ),
     "verbose": Parameter("int", "1 shows a progress bar.", ["verbose"], 0),
 }
 
@@ -106,7 +102,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 
 class _TwoStage(PaperEstimator):
     def specification(self) -> TwoStageFit:
-        return specify(self, TwoStageFit)
+        return make_fit(TwoStageFit, self)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, classes: Any = None):
@@ -153,16 +149,16 @@ class _TwoStage(PaperEstimator):
             plan = self.specification().machines_of_stream(self.stream_, self.kernel_weights_)
             options = self.run_options()
             check_memory(plan.memory(count_workers(options.n_jobs)))
-            found = plan.run(options).attributes
-            # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
-            for name in found.keys() - vars(self).keys():
-                setattr(self, name, found[name])
+            for name, value in plan.run(options).attributes.items():
+                # The machines see only a sample of the rows: the kernel weights and classes are those of the stream.
+                if name not in vars(self):
+                    setattr(self, name, value)
         queries = super().read_queries(X, tasks)
-        every = np.arange(len(self.tasks_))
-        needed = every if queries.codes is None else np.intersect1d(queries.codes, every)
-        for task in self.tasks_[needed].tolist() if self.unfitted_tasks_ else ():
-            if task in self.unfitted_tasks_:
-                raise ValueError(self.unfitted_tasks_[task])
+        if self.unfitted_tasks_:
+            used = self.tasks_ if queries.codes is None else self.tasks_[queries.codes[queries.codes >= 0]]
+            for task in np.unique(used).tolist():
+                if task in self.unfitted_tasks_:
+                    raise ValueError(self.unfitted_tasks_[task])
         return queries
 
 
@@ -177,12 +173,10 @@ class TwoStageMKMTRLClassifier(_TwoStage, PaperClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from kernelkin import TwoStageMKMTRLClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, tasks = rng.normal(size=(90, 3)), np.repeat(["a", "b", "c"], 30)
-    >>> y = X[:, 0] > 0
-    >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(X, y, tasks=tasks)
+    >>> from kernelkin.datasets import make_related_tasks
+    >>> data = make_related_tasks(3, regression=False, random_state=0)
+    >>> model = TwoStageMKMTRLClassifier(n_rounds=2000, random_state=0).fit(data.data, data.target, tasks=data.tasks)
     >>> model.kernel_weights_.shape
     (3, 6)
     """

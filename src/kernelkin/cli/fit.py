@@ -59,14 +59,11 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         about["task_rows"] = _task_rows(model, schema, frame)
         save_model(model, arguments.out, schema=schema, about=about)
         progress.clear()
-        explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
-        details = next((i for i, line in enumerate(explained) if " compared by " in line), 0)
-        if details:
-            terminal.say(*explained[:details], "")
         if comparison:
             with _cannot_lose(arguments.out):
                 about |= _compare(model, problem, recipe, schema, terminal, progress)
-        terminal.say(*(explained[details:] or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
+        explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
+        terminal.say("", *(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
         with _cannot_lose(arguments.out):
             progress.begin("test of the relations of groups")
             tested = tested_relations(model, schema, frame, arguments.seed)

@@ -67,9 +67,8 @@ LEAST_GROUPS = 5
 # curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 ROWS_OF_CURVES, MOST_CURVES = 10, 600
-# For counts, all structures are loose, since variances of log rates differ more between data sets than those of
-# standardised targets. Counts say less on differences between groups than numbers do, so levels alone are tried too.
-LOOSE, LEVELS = 0.02, Structure("levels", slopes=False)
+# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
+COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -189,9 +188,9 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
-        found += self._further()
         if self.counts:
-            found = [replace(s, rho=LOOSE) for s in (LEVELS, *found) if s.name != "common and own smooth, loose"]
+            found += COUNTS
+        found += self._further()
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:

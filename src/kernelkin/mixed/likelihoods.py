@@ -29,12 +29,14 @@ Evaluated = tuple[float, Parameters, float, Solved]
 class Gaussian:
     """Squared loss: normal noise with one variance.
 
-    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter, and `log_scale`, added
-    to the initial log variances, which are those for standardised targets.
+    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter; `log_scale`, added to
+    the initial log variances, which are those for standardised targets; `weight_scale`: the weight of a structure falls
+    by a factor e if its error rises by this many standard errors.
     """
 
     has_noise = True
     log_scale = 0.0
+    weight_scale = 0.5
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
@@ -72,6 +74,7 @@ class Laplace:
 
     has_noise = False
     log_scale = 0.0
+    weight_scale = 0.5
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -166,7 +169,9 @@ class Poisson(Laplace):
     """Counts with a logarithmic link."""
 
     # Differences of log rates are smaller than those of standardised targets.
-    log_scale = -3.0
+    log_scale = -1.0
+    # Most of the deviance of a row is due to chance, and is the same for all structures.
+    weight_scale = 0.2
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)

@@ -262,10 +262,8 @@ class KinPlan:
         members = [member for member in tried if max(member.weight, member.new_weight) >= LEAST_WEIGHT]
         weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
         weights /= weights.sum()
-        warnings: tuple[tuple[str, type[Warning]], ...] = ()
-        if not search.is_complete:
-            text = f"time_limit={limit:g} reached before all structures were compared; the fit uses the results so far"
-            warnings = ((text, UserWarning),)
+        text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
+        warnings = () if search.is_complete else ((text, UserWarning),)
         fitted = [member.fitted for member in members]
         components, columns = variance_shares(fitted, weights, likelihood, self._column_names())
         attributes = self._functions(members, weights, likelihood) | {
@@ -328,10 +326,7 @@ class KinPlan:
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
         if self.counts:
-            f, variance = (
-                np.array([part[:, 0] for part in parts])
-                for parts in zip(*((member.mean, member.variance) for member in members), strict=True)
-            )
+            f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
             mean, deviation = count_moments(f, variance, weights[:, None])
             known, y = ~np.isnan(mean), self.rows.z[:, 0]
             given = (y[known], mean[known], deviation[known])

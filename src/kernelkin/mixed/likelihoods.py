@@ -48,6 +48,10 @@ class Gaussian:
         gradient, slope = solved.gradient(m)
         return value, gradient, slope + repeated, solved
 
+    def noise_variance(self, model: Any) -> float:
+        """Return the variance of the noise of a fitted model on the scale of f, for shares of variance."""
+        return model.noise_
+
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the mean of a target, given the mean and variance of the function."""
         return f
@@ -85,10 +89,6 @@ class Laplace:
 
     def start(self, y: np.ndarray, offset: Any) -> np.ndarray:
         """Return initial values of f."""
-        raise NotImplementedError
-
-    def noise_variance(self, part: Any) -> float:
-        """Return the variance of the noise on the scale of f, for shares of variance."""
         raise NotImplementedError
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
@@ -145,7 +145,7 @@ class Bernoulli(Laplace):
 
     log_scale = float(np.log(2.0))
 
-    def noise_variance(self, part):
+    def noise_variance(self, model):
         return np.pi**2 / 3.0
 
     def log_density(self, y, f):
@@ -184,8 +184,9 @@ class Poisson(Laplace):
         # The first Newton step from here is a regression on log counts.
         return np.log(y + 0.5) - offset
 
-    def noise_variance(self, part):
+    def noise_variance(self, model):
         # The variance of the logarithm of a count, for counts of this size.
+        part = model.parts[0]
         return float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
 
     def mean(self, f, variance):

@@ -44,7 +44,13 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
             rows = training_rows(member)[0]
             A = mean_and_slopes(rows[at], member.model.parts[0].weight[at], columns)
             A[1:] /= np.array([names[j][1] * member.columns.scale[j] for j in columns.tolist()])[:, None]
-            mean, variance, residual = _deviations(functions, member, number, rows[None, at], A[None], at[None], scale)
+            Q, A, places = rows[None, at], A[None], at[None]
+            if functions.wide and not number:
+                mean, variance, residual = wide_contrasts(member, Q, A, places, np.diag(scale) - scale / len(labels))
+            else:
+                posterior = GroupPosterior(member, number, Q, A, places)
+                mean, variance = posterior.contrasts(sparse.diags_array(scale).tocsr(), scale / len(labels))
+                residual = posterior.residuals(len(labels))
             parts.append((mean, variance))
             raw += weight * scale * residual
     means, variances = average(parts, weights.tolist())
@@ -114,15 +120,6 @@ def _slope_names(functions: KinFunctions, encoder: Any) -> dict[int, tuple[str, 
         columns = [(encoder.groups_[own.name][0], own) for own in encoder.columns_ if own.kind != "text"]
         found = {first: (own.name, own.scale) for first, own in columns}
     return found if len(found) <= SLOPE_COLUMNS else {}
-
-
-def _deviations(functions, member, grouping, Q, A, at, scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and variance (G, k) of the functionals of each group minus their average, and residuals (G,)."""
-    G = len(scale)
-    if functions.wide and not grouping:
-        return wide_contrasts(member, Q, A, at, np.diag(scale) - scale / G)
-    posterior = GroupPosterior(member, grouping, Q, A, at)
-    return *posterior.contrasts(sparse.diags_array(scale).tocsr(), scale / G), posterior.residuals(G)
 
 
 class ColumnEffect(NamedTuple):

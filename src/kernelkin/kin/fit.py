@@ -68,9 +68,8 @@ LEAST_GROUPS = 5
 # curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 ROWS_OF_CURVES, MOST_CURVES = 10, 600
-# For counts, all structures are loose, since variances of log rates differ more between data sets than those of
-# standardised targets. Counts say less on differences between groups than numbers do, so levels alone are tried too.
-LOOSE, LEVELS = 0.02, Structure("levels", slopes=False)
+# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
+COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -190,9 +189,9 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
-        found += self._further()
         if self.counts:
-            found = [replace(s, rho=LOOSE) for s in (LEVELS, *found) if s.name != "common and own smooth, loose"]
+            found += COUNTS
+        found += self._further()
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -276,10 +275,8 @@ class KinPlan:
         members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or m is plain]
         weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
         weights /= weights.sum()
-        warnings: tuple[tuple[str, type[Warning]], ...] = ()
-        if not search.is_complete:
-            text = f"time_limit={limit:g} reached before all structures were compared; the fit uses the results so far"
-            warnings = ((text, UserWarning),)
+        text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
+        warnings = () if search.is_complete else ((text, UserWarning),)
         fitted = [member.fitted for member in members]
         components, columns = variance_shares(fitted, weights, likelihood, self._column_names())
         attributes = self._functions(members, weights, likelihood) | {
@@ -342,10 +339,7 @@ class KinPlan:
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
         if self.counts:
-            f, variance = (
-                np.array([part[:, 0] for part in parts])
-                for parts in zip(*((member.mean, member.variance) for member in members), strict=True)
-            )
+            f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
             mean, deviation = count_moments(f, variance, weights[:, None])
             known, y = ~np.isnan(mean), self.rows.z[:, 0]
             given = (y[known], mean[known], deviation[known])

@@ -109,13 +109,10 @@ def _is_frame(value: Any) -> bool:
 
 def _is_row(value: Any) -> bool:
     """Return True if a value contains the features of one task."""
-    if isinstance(value, TaskFeatures | Mapping) or _is_pair(value):
+    is_pair = isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1
+    if is_pair or isinstance(value, TaskFeatures | Mapping):
         return False
     return as_table(value, "task_features") is None and np.ndim(value) <= 1
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and np.ndim(value[0]) == 1
 
 
 def _read(name: str, value: Any, tasks: np.ndarray | None) -> TaskFeatures:

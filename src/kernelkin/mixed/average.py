@@ -265,7 +265,10 @@ class Search:
         return self.likelihood.loss(z, self.likelihood.mean(mean, variance)).mean(1)
 
     def _weigh(self) -> None:
-        """Weight members by exp(-(error - least error) / s), where s is half the standard error of the least error."""
+        """Weight members by exp(-(error - least error) / s).
+
+        Here s is half the standard error of the least error, or a fifth of it for counts (`weight_scale`).
+        """
         # If time ran out during the folds, members are compared on the rows that all of them have predicted.
         unknown = np.any([np.isnan(member.loss) for member in self.members], axis=0)
         for member in self.members:
@@ -278,7 +281,7 @@ class Search:
     def _soft_weights(self, found: Sequence[tuple[float, float]]) -> np.ndarray:
         """Return weights (M,) from errors and their standard errors."""
         errors, uncertain = np.array(found).T
-        scale = 0.5 * max(uncertain[errors.argmin()], 1e-12)
+        scale = self.likelihood.weight_scale * max(uncertain[errors.argmin()], 1e-12)
         weights = np.exp((errors.min() - errors) / scale)
         return weights / weights.sum()
 

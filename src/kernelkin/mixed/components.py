@@ -40,18 +40,13 @@ def variance_shares(
             for variance, shares in _by_column(member, parts):
                 for name, share in zip(names, shares.tolist(), strict=True):
                     columns[name] += weight * variance * share
-        parts[NOISE] = _noise(member, likelihood)
+        parts[NOISE] = likelihood.noise_variance(member.model)
         whole = sum(parts.values())
         for name, value in parts.items():
             terms[name] += weight * value / whole
     explained = sum(columns.values())
     by_column = {name: value / explained for name, value in columns.most_common()} if explained else {}
     return dict(terms.most_common()), by_column
-
-
-def _noise(member: FittedStructure, likelihood: Any) -> float:
-    model = member.model
-    return model.noise_ if likelihood.has_noise else likelihood.noise_variance(model.parts[0])
 
 
 def _of_structure(member: FittedStructure) -> dict[str, float]:
@@ -142,7 +137,7 @@ def missed_variance(member: FittedStructure, likelihood: Any) -> float:
     model, (X, codes) = member.model, training_rows(member)
     at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
     rows = Rows(X[None, at], tuple(part[None, at] for part in codes))
-    missed, total = 0.0, _noise(member, likelihood)
+    missed, total = 0.0, likelihood.noise_variance(model)
     for term in (term for term in model.terms if term.start()):
         p = model.p_[term.name]
         prior = term.diagonal(p, rows, 1.0)

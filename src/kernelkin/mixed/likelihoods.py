@@ -29,12 +29,14 @@ Evaluated = tuple[float, Parameters, float, Solved]
 class Gaussian:
     """Squared loss: normal noise with one variance.
 
-    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter, and `log_scale`, added
-    to the initial log variances, which are those for standardised targets.
+    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter; `log_scale`, added to
+    the initial log variances, which are those for standardised targets; `weight_scale`: the weight of a structure falls
+    by a factor e if its error rises by this many standard errors.
     """
 
     has_noise = True
     log_scale = 0.0
+    weight_scale = 0.5
 
     def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
         """Return the posterior alone, as the last part of what `evaluate` returns."""
@@ -49,6 +51,10 @@ class Gaussian:
         value = 0.5 * solved.quadratic + 0.5 * m * solved.log_det + repeated * np.log(noise)
         gradient, slope = solved.gradient(m)
         return value, gradient, slope + repeated, solved
+
+    def noise_variance(self, model: Any) -> float:
+        """Return the variance of the noise of a fitted model on the scale of f, for shares of variance."""
+        return model.noise_
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the mean of a target, given the mean and variance of the function."""
@@ -76,6 +82,7 @@ class Laplace:
 
     has_noise = False
     log_scale = 0.0
+    weight_scale = 0.5
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -88,11 +95,8 @@ class Laplace:
         """Return initial values of f."""
         raise NotImplementedError
 
-    def noise_variance(self, part: Any) -> float:
-        """Return the variance of the noise on the scale of f, for shares of variance."""
-        raise NotImplementedError
-
     def solve(self, prior: Prior, part: Any, noise: float = 0.0) -> Solved:
+        """Return the posterior alone, as the last part of what `evaluate` returns."""
         return self._mode(prior, part)[1]
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
@@ -150,7 +154,7 @@ class Bernoulli(Laplace):
 
     log_scale = float(np.log(2.0))
 
-    def noise_variance(self, part):
+    def noise_variance(self, model):
         return np.pi**2 / 3.0
 
     def log_density(self, y, f):
@@ -174,7 +178,9 @@ class Poisson(Laplace):
     """Counts with a logarithmic link."""
 
     # Differences of log rates are smaller than those of standardised targets.
-    log_scale = -3.0
+    log_scale = -1.0
+    # Most of the deviance of a row is due to chance, and is the same for all structures.
+    weight_scale = 0.2
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)
@@ -187,8 +193,9 @@ class Poisson(Laplace):
         # The first Newton step from here is a regression on log counts.
         return np.log(y + 0.5) - offset
 
-    def noise_variance(self, part):
+    def noise_variance(self, model):
         # The variance of the logarithm of a count, for counts of this size.
+        part = model.parts[0]
         return float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
 
     def mean(self, f, variance):

@@ -508,19 +508,14 @@ class Given(Term):
     """A user-supplied kernel, given by its values at pairs of rows, with a common part and a part for each group."""
 
     number: int
-    grouping: int = 0
-    common: bool = True
     own: bool = True
     share: float = 1.0
     name: str = "kernel"
+    grouping, common = 0, True
 
     def start(self):
-        found = {}
-        if self.common:
-            found["common"] = np.array([-1.0 + np.log(self.share)])
-        if self.own:
-            found["own"] = np.array([-2.0 + np.log(self.share)])
-        return found
+        both = {"common": np.array([-1.0 + np.log(self.share)]), "own": np.array([-2.0 + np.log(self.share)])}
+        return both if self.own else {"common": both["common"]}
 
     def block(self, p, pairs):
         return pairs.given[self.number] * common_and_own(self, p, pairs), None

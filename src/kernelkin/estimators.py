@@ -52,16 +52,10 @@ class RunOptions(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Result of a fit.
+    """Result of a fit."""
 
-    Attributes
-    ----------
-    attributes : fitted attributes of the estimator, by name; `functions_` makes predictions.
-    warnings : messages and their categories.
-    """
-
-    attributes: dict[str, Any]
-    warnings: tuple[tuple[str, type[Warning]], ...] = ()
+    attributes: dict[str, Any]  # fitted attributes of the estimator, by name; `functions_` makes predictions
+    warnings: tuple[tuple[str, type[Warning]], ...] = ()  # messages and their categories
 
 
 class TaskRouted(BaseEstimator):

@@ -9,22 +9,13 @@ from .paper import models as paper
 
 
 class RegisteredModel(NamedTuple):
-    """One model.
+    """One model."""
 
-    Attributes
-    ----------
-    name : name in tables and on the command line.
-    prefix : prefix of the names of its estimators.
-    description : description in one line.
-    reference : the publication that proposed it.
-    needs_wide : whether all tasks must have the same rows, without missing labels.
-    """
-
-    name: str
-    prefix: str
-    description: str
-    reference: str
-    needs_wide: bool = False
+    name: str  # name in tables and on the command line
+    prefix: str  # prefix of the names of its estimators
+    description: str  # description in one line
+    reference: str  # the publication that proposed it
+    needs_wide: bool = False  # whether all tasks must have the same rows, without missing labels
 
     @property
     def classifier(self) -> type | None:

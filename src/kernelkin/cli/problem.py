@@ -33,24 +33,15 @@ def text_format(arguments: Namespace) -> TextFormat:
 
 @dataclass(frozen=True)
 class TableProblem:
-    """A table whose rows all have a task and a target, and how to learn from it.
-
-    Attributes
-    ----------
-    tasks : the columns with groups; reports use the first. Empty if every target is a task.
-    targets : the columns to predict; a single one if there is a task column.
-    options : further arguments of `TableSchema.fit`.
-    notes : messages about how the table was read.
-    tiny_tasks : the tasks with one row, or one class.
-    """
+    """A table whose rows all have a task and a target, and how to learn from it."""
 
     frame: DataFrame
-    tasks: tuple[str, ...]
-    targets: tuple[str, ...]
+    tasks: tuple[str, ...]  # the columns with groups; reports use the first. Empty if every target is a task.
+    targets: tuple[str, ...]  # the columns to predict; a single one if there is a task column
     regression: bool
-    options: dict[str, Any]
-    notes: tuple[str, ...]
-    tiny_tasks: tuple[Any, ...] = ()
+    options: dict[str, Any]  # further arguments of `TableSchema.fit`
+    notes: tuple[str, ...]  # messages about how the table was read
+    tiny_tasks: tuple[Any, ...] = ()  # the tasks with one row, or one class
 
     def settle_tiny_tasks(self, *, shares_functions: bool) -> TableProblem:
         """Leave out the tiny tasks, unless tasks share parts of their functions, and add a note."""

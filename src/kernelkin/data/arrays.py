@@ -31,19 +31,12 @@ _NO_NUMBERS = {
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns.
+    """Named columns."""
 
-    Attributes
-    ----------
-    names : (d,) the unique names of the columns, usually text.
-    columns : d arrays (n,), or (n, m) for nested values.
-    types : (d,) the type of each column, as named by its library.
-    origins : (d,) for encoded tables, the source column and part of each feature; None for other tables.
-    """
-
-    names: tuple[Any, ...]
-    columns: tuple[np.ndarray, ...]
-    types: tuple[str, ...]
+    names: tuple[Any, ...]  # (d,) the unique names of the columns, usually text
+    columns: tuple[np.ndarray, ...]  # d arrays (n,), or (n, m) for nested values
+    types: tuple[str, ...]  # (d,) the type of each column, as named by its library
+    # (d,) for encoded tables, the source column and part of each feature; None for other tables.
     origins: tuple[tuple[str, str], ...] | None = None
 
     @property

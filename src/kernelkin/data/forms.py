@@ -56,33 +56,21 @@ class Grouping(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskData:
-    """Tasks over the rows of one array.
+    """Tasks over the rows of one array."""
 
-    Attributes
-    ----------
-    X : (n, d) rows, or (n, n, K) precomputed Gram matrices.
-    rows : for each task, the rows of X it has a label for.
-    y : for each task, its targets, in the order of `rows`; `WideTargets` for wide real targets without missing values.
-    sample_weight : (n,) the weight of each row of X; rows of weight zero belong to no task.
-    labels : (T,) the names of the tasks.
-    form : the form of the data, which determines the shape of predictions.
-    feature_names : (d,) the names of the columns of X, if it has names.
-    feature_origins : (d,) if X is an encoded table, the column of the table and the part of it that each column of X
-        was made from; columns of the same origin belong together.
-    groupings : further groupings of the rows of X, if `tasks` has several columns.
-    offset : (n,) added to the logarithm of expected counts.
-    """
-
-    X: np.ndarray
-    rows: tuple[np.ndarray, ...]
+    X: np.ndarray  # (n, d) rows, or (n, n, K) precomputed Gram matrices
+    rows: tuple[np.ndarray, ...]  # for each task, the rows of X it has a label for
+    # For each task, its targets, in the order of `rows`; `WideTargets` for wide real targets without missing values.
     y: tuple[np.ndarray, ...]
-    sample_weight: np.ndarray
-    labels: np.ndarray
-    form: Form
-    feature_names: tuple[str, ...] | None = None
+    sample_weight: np.ndarray  # (n,) the weight of each row of X; rows of weight zero belong to no task
+    labels: np.ndarray  # (T,) the names of the tasks
+    form: Form  # the form of the data, which determines the shape of predictions
+    feature_names: tuple[str, ...] | None = None  # (d,) the names of the columns of X, if it has names
+    # (d,) if X is an encoded table, the column of the table and the part of it that each column of X was made from;
+    # columns of the same origin belong together.
     feature_origins: tuple[tuple[str, str], ...] | None = None
-    groupings: tuple[Grouping, ...] = ()
-    offset: np.ndarray | None = None
+    groupings: tuple[Grouping, ...] = ()  # further groupings of the rows of X, if `tasks` has several columns
+    offset: np.ndarray | None = None  # (n,) added to the logarithm of expected counts
 
     @property
     def n_tasks(self) -> int:
@@ -115,22 +103,15 @@ class TaskData:
 
 
 class Queries(NamedTuple):
-    """Rows to predict.
+    """Rows to predict."""
 
-    Attributes
-    ----------
-    X : (q, d) rows, or (q, n, K) precomputed Gram matrices.
-    codes : (q,) the position of each row's task in `tasks_` followed by the new tasks whose features the model has;
-        -1 for other tasks that were not in training. None if every task predicts every row.
-    labels : (q,) the task label of each row, if given.
-    device : the torch device of the rows; None for main memory.
-    groupings : for each further grouping of the training data, the position of each row's group (q,); -1 if new.
-    """
-
-    X: np.ndarray
+    X: np.ndarray  # (q, d) rows, or (q, n, K) precomputed Gram matrices
+    # (q,) the position of each row's task in `tasks_` followed by the new tasks whose features the model has; -1 for
+    # other tasks that were not in training. None if every task predicts every row.
     codes: np.ndarray | None
-    labels: np.ndarray | None = None
-    device: str | None = None
+    labels: np.ndarray | None = None  # (q,) the task label of each row, if given
+    device: str | None = None  # the torch device of the rows; None for main memory
+    # For each further grouping of the training data, the position of each row's group (q,); -1 if new.
     groupings: tuple[np.ndarray, ...] = ()
 
 

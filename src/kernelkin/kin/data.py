@@ -24,20 +24,12 @@ GROUP_FOLDS = 5
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows with targets, in the form used by mixed models.
+    """Rows with targets, in the form used by mixed models."""
 
-    Attributes
-    ----------
-    rows : (N,) rows of X.
-    codes : (N,) the task of each row; zeros if the columns of y are tasks.
-    y : (N,) or (N, T) targets as passed by the user.
-    wide : whether the columns of y are tasks.
-    """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    y: np.ndarray
-    wide: bool
+    rows: np.ndarray  # (N,) rows of X
+    codes: np.ndarray  # (N,) the task of each row; zeros if the columns of y are tasks
+    y: np.ndarray  # (N,) or (N, T) targets as passed by the user
+    wide: bool  # whether the columns of y are tasks
 
     @classmethod
     def of(cls, data: TaskData, keep_columns: bool) -> LabelledRows:
@@ -56,18 +48,11 @@ class LabelledRows:
 
 @dataclass(frozen=True)
 class ClassCodes:
-    """Encoding of classes as numbers.
+    """Encoding of classes as numbers."""
 
-    Attributes
-    ----------
-    classes : (C,) all classes.
-    of_task : the classes of each task; a task with a single class uses those of similar tasks.
-    by_task : whether each task has its own two classes, coded by their order.
-    """
-
-    classes: np.ndarray
-    of_task: tuple[np.ndarray, ...]
-    by_task: bool
+    classes: np.ndarray  # (C,) all classes
+    of_task: tuple[np.ndarray, ...]  # the classes of each task; a task with a single class uses those of similar tasks
+    by_task: bool  # whether each task has its own two classes, coded by their order
 
     @classmethod
     def of(cls, data: TaskData) -> ClassCodes:
@@ -92,22 +77,13 @@ class ClassCodes:
 
 @dataclass(frozen=True)
 class GivenKernels:
-    """User-supplied kernels, scaled to mean diagonal one on the training rows.
+    """User-supplied kernels, scaled to mean diagonal one on the training rows."""
 
-    Attributes
-    ----------
-    kernels : fitted kernels; None if X holds their values.
-    X : (N, d) training rows.
-    factors : (K,) scale factors.
-    names : names of the kernels.
-    rows : (N,) positions in X of the training rows.
-    """
-
-    kernels: tuple[Any, ...] | None
-    X: np.ndarray
-    factors: np.ndarray
-    names: tuple[str, ...]
-    rows: np.ndarray
+    kernels: tuple[Any, ...] | None  # fitted kernels; None if X holds their values
+    X: np.ndarray  # (N, d) training rows
+    factors: np.ndarray  # (K,) scale factors
+    names: tuple[str, ...]  # names of the kernels
+    rows: np.ndarray  # (N,) positions in X of the training rows
 
     @classmethod
     def fit(

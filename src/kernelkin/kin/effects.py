@@ -123,21 +123,14 @@ def _slope_names(functions: KinFunctions, encoder: Any) -> dict[int, tuple[str, 
 
 
 class ColumnEffect(NamedTuple):
-    """The effect of a column: curves averaged over training rows, in which the other columns do not change.
+    """The effect of a column: curves averaged over training rows, in which the other columns do not change."""
 
-    Attributes
-    ----------
-    values : (v,) values of the column: numbers, dates or texts.
-    mean, standard_error : (v,) average curve of all groups, and its standard error.
-    curves : (g, v) curves of the requested groups.
-    groups : (g,) the labels of these groups.
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # (v,) values of the column: numbers, dates or texts
+    # mean, standard_error: (v,) average curve of all groups, and its standard error.
     mean: np.ndarray
     standard_error: np.ndarray
-    curves: np.ndarray
-    groups: np.ndarray
+    curves: np.ndarray  # (g, v) curves of the requested groups
+    groups: np.ndarray  # (g,) the labels of these groups
 
 
 def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any = None) -> ColumnEffect:

@@ -30,16 +30,12 @@ class Scores:
     """Scores of held-out targets, used to calibrate intervals.
 
     The score of a target is the normal quantile at which its interval just contains it.
-
-    Attributes
-    ----------
-    values, weights : (n,) scores in ascending order, and the weights of their rows.
-    scale : the factor by which standard deviations are multiplied to match the held-out residuals.
     """
 
+    # values, weights: (n,) scores in ascending order, and the weights of their rows.
     values: np.ndarray
     weights: np.ndarray
-    scale: float
+    scale: float  # the factor by which standard deviations are multiplied to match the held-out residuals
 
     @classmethod
     def of(cls, values: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> Scores:
@@ -91,38 +87,25 @@ class Link:
 
 @dataclass(frozen=True)
 class KinFunctions:
-    """The average of fitted structures.
+    """The average of fitted structures."""
 
-    Attributes
-    ----------
-    members, weights : fitted structures and their weights.
-    new_weights : their weights for groups of the first grouping that were not in training.
-    likelihood : the likelihood of the targets.
-    wide : whether tasks are outputs on the same rows.
-    n_tasks : T.
-    units : the units of the targets, for a regressor.
-    scores : scores of held-out targets, for a regressor.
-    classes, link : classes and calibration, for a classifier.
-    kernels : user-supplied kernels.
-    new_tasks : (E,) labels of tasks without rows but with features; their codes are T to T + E - 1.
-    group_rows : for each grouping, the number of training rows of each group (G,).
-    column_names : (d,) the names of the columns.
-    """
-
+    # members, weights: fitted structures and their weights.
     members: tuple[FittedStructure, ...]
     weights: np.ndarray
-    new_weights: np.ndarray
-    likelihood: Likelihood
-    wide: bool
-    n_tasks: int
-    units: TargetUnits | None = None
-    scores: Scores | None = None
+    new_weights: np.ndarray  # their weights for groups of the first grouping that were not in training
+    likelihood: Likelihood  # the likelihood of the targets
+    wide: bool  # whether tasks are outputs on the same rows
+    n_tasks: int  # T
+    units: TargetUnits | None = None  # the units of the targets, for a regressor
+    scores: Scores | None = None  # scores of held-out targets, for a regressor
+    # classes, link: classes and calibration, for a classifier.
     classes: ClassCodes | None = None
     link: Link | None = None
-    kernels: GivenKernels | None = None
+    kernels: GivenKernels | None = None  # user-supplied kernels
+    # (E,) labels of tasks without rows but with features; their codes are T to T + E - 1.
     new_tasks: np.ndarray | None = None
-    group_rows: tuple[np.ndarray, ...] = ()
-    column_names: tuple[str, ...] = ()
+    group_rows: tuple[np.ndarray, ...] = ()  # for each grouping, the number of training rows of each group (G,)
+    column_names: tuple[str, ...] = ()  # (d,) the names of the columns
 
     def rows(self) -> np.ndarray | None:
         """Return the distinct training rows (s, d) in the units of X; None for precomputed kernels or no columns."""

@@ -40,33 +40,24 @@ THREADED_ROWS = 300
 
 @dataclass
 class Member:
-    """A structure fitted to all rows and to folds.
-
-    Attributes
-    ----------
-    fitted : the fit on all rows.
-    mean, variance : (N, r) mean and variance of the function, offsets included, at each row, from the fit that held the
-        row out.
-    noise : (N,) the variance of the noise in that fit.
-    loss : (N,) the loss of each row; NaN for rows that were not held out.
-    weight, new_weight : the weights in the average for known and for new groups.
-    error, standard_error : the mean loss of held-out rows, and its standard error.
-    seconds : the run time of the fits.
-    of_fold : the parameters of the fit without the first fold.
-    """
+    """A structure fitted to all rows and to folds."""
 
     structure: Structure
-    fitted: FittedStructure
+    fitted: FittedStructure  # the fit on all rows
+    # mean, variance: (N, r) mean and variance of the function, offsets included, at each row, from the fit that held
+    # the row out.
     mean: np.ndarray
     variance: np.ndarray
-    noise: np.ndarray
-    loss: np.ndarray
+    noise: np.ndarray  # (N,) the variance of the noise in that fit
+    loss: np.ndarray  # (N,) the loss of each row; NaN for rows that were not held out
+    # weight, new_weight: the weights in the average for known and for new groups.
     weight: float = 0.0
     new_weight: float = 0.0
+    # error, standard_error: the mean loss of held-out rows, and its standard error.
     error: float = np.nan
     standard_error: float = np.nan
-    seconds: float = 0.0
-    of_fold: np.ndarray | None = None
+    seconds: float = 0.0  # the run time of the fits
+    of_fold: np.ndarray | None = None  # the parameters of the fit without the first fold
 
 
 class Search:

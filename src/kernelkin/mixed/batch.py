@@ -27,19 +27,13 @@ class Call(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The features of rows: dense features, and sparse features that are zero for most rows.
+    """The features of rows: dense features, and sparse features that are zero for most rows."""
 
-    Attributes
-    ----------
-    dense : (b, n, f).
-    index, value : (b, n, k) indices and values of the sparse features that are not zero; None if there are none.
-    saved : values for the gradient of each term.
-    """
-
-    dense: Array
+    dense: Array  # (b, n, f)
+    # index, value: (b, n, k) indices and values of the sparse features that are not zero; None if there are none.
     index: Any
     value: Any
-    saved: list[Any]
+    saved: list[Any]  # values for the gradient of each term
 
     def times(self, beta: Array) -> Array:
         """Return Phi beta (b, n, r) for coefficients (f, r)."""

@@ -87,17 +87,11 @@ class GroupMeans:
 
     A common function of a column and its mean in the group can differ within and between groups, as in econometric
     models with correlated random effects (Mundlak).
-
-    Attributes
-    ----------
-    table : (G, d) the means of each group; NaN for groups without rows.
-    between : (d,) the share of the variance of each column that is between groups.
-    columns : the standardisation of the means.
     """
 
-    table: np.ndarray
-    between: np.ndarray
-    columns: Columns
+    table: np.ndarray  # (G, d) the means of each group; NaN for groups without rows
+    between: np.ndarray  # (d,) the share of the variance of each column that is between groups
+    columns: Columns  # the standardisation of the means
 
     @classmethod
     def fit(

@@ -47,22 +47,13 @@ HERE = Place(Threads(1))
 
 @dataclass(frozen=True)
 class Layout:
-    """Training rows in blocks.
+    """Training rows in blocks."""
 
-    Attributes
-    ----------
-    tables : (b, n) row numbers of each batch of blocks, -1 for padding.
-    pairs : the rows of each batch, paired with themselves.
-    n_rows : N.
-    by_features : whether common terms are represented by features.
-    place : where batches are evaluated.
-    """
-
-    tables: tuple[np.ndarray, ...]
-    pairs: tuple[Pairs, ...]
-    n_rows: int
-    by_features: bool
-    place: Place = HERE
+    tables: tuple[np.ndarray, ...]  # (b, n) row numbers of each batch of blocks, -1 for padding
+    pairs: tuple[Pairs, ...]  # the rows of each batch, paired with themselves
+    n_rows: int  # N
+    by_features: bool  # whether common terms are represented by features
+    place: Place = HERE  # where batches are evaluated
 
     @classmethod
     def dense(

@@ -26,26 +26,15 @@ CHUNK = 2_000
 
 @dataclass
 class Part:
-    """Targets that share the parameters of a model.
+    """Targets that share the parameters of a model."""
 
-    Attributes
-    ----------
-    layout : the rows in blocks.
-    z : (N, r) targets in standard units.
-    weight : (N,) weights of the rows.
-    multiplicity : number of independent targets that the columns of z represent.
-    offset : (N,) added to the function inside the likelihood.
-    state : values kept between evaluations, such as the last mode.
-    held : the batches of rows and targets, in the place where they are evaluated.
-    """
-
-    layout: Layout
-    z: np.ndarray
-    weight: np.ndarray
-    multiplicity: float
-    offset: Any = 0.0
-    state: dict[str, np.ndarray] = field(default_factory=dict)
-    held: Blocks | None = None
+    layout: Layout  # the rows in blocks
+    z: np.ndarray  # (N, r) targets in standard units
+    weight: np.ndarray  # (N,) weights of the rows
+    multiplicity: float  # number of independent targets that the columns of z represent
+    offset: Any = 0.0  # (N,) added to the function inside the likelihood
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # values kept between evaluations, such as the last mode
+    held: Blocks | None = None  # the batches of rows and targets, in the place where they are evaluated
 
     def blocks(self, terms: tuple[Term, ...]) -> Blocks:
         """Return the batches of rows and targets for these terms."""

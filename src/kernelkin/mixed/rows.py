@@ -25,18 +25,11 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in blocks that are padded to one size.
+    """Rows in blocks that are padded to one size."""
 
-    Attributes
-    ----------
-    X : (b, n, d) columns in standard units.
-    groups : for each grouping (b, n), the position of each row's group; -1 if unknown.
-    mask : (b, n) False for padding; None without padding.
-    """
-
-    X: Array
-    groups: tuple[Array, ...]
-    mask: Array | None = None
+    X: Array  # (b, n, d) columns in standard units
+    groups: tuple[Array, ...]  # for each grouping (b, n), the position of each row's group; -1 if unknown
+    mask: Array | None = None  # (b, n) False for padding; None without padding
 
     def take(self, blocks: Array) -> Rows:
         """Return some of the blocks."""
@@ -51,19 +44,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of rows of the same blocks, with cached values that do not depend on parameters.
+    """Pairs of rows of the same blocks, with cached values that do not depend on parameters."""
 
-    Attributes
-    ----------
-    A, B : rows (b, n, d) and (b, m, d).
-    sharing : the factor of common terms inside blocks: 1 in exact models, 0 if features represent them.
-    given : values (b, n, m) of each user-supplied kernel.
-    """
-
+    # A, B: rows (b, n, d) and (b, m, d).
     A: Rows
     B: Rows
-    sharing: float
-    given: tuple[Array, ...] = ()
+    sharing: float  # the factor of common terms inside blocks: 1 in exact models, 0 if features represent them
+    given: tuple[Array, ...] = ()  # values (b, n, m) of each user-supplied kernel
 
     @cached_property
     def same(self) -> tuple[Array, ...]:

@@ -29,36 +29,21 @@ CURVE_VALUES = 6
 
 @dataclass(frozen=True)
 class Structure:
-    """A set of terms. Every structure also has a level for each group and a linear part common to all groups.
+    """A set of terms. Every structure also has a level for each group and a linear part common to all groups."""
 
-    Attributes
-    ----------
-    name : the name in results.
-    slopes : a linear function for each group.
-    common : a smooth function of all columns, common to all groups.
-    own : a smooth function of all columns for each group.
-    two_lengths : whether the common and the own smooth have different length scales.
-    additive : a smooth function of each column, common to all groups.
-    own_additive : a smooth function of each column for each group.
-    further : a linear function for each group of further groupings.
-    curves : the further groupings whose groups have a smooth function of each column.
-    means : functions common to all groups also depend on the means of columns in the row's group; needs `two_lengths`.
-    rho : strength of the prior on the parameters.
-    clip : whether columns with outliers are clipped.
-    """
-
-    name: str
-    slopes: bool = True
-    common: bool = False
-    own: bool = False
-    two_lengths: bool = False
-    additive: bool = False
-    own_additive: bool = False
-    further: bool = False
-    curves: tuple[int, ...] = ()
+    name: str  # the name in results
+    slopes: bool = True  # a linear function for each group
+    common: bool = False  # a smooth function of all columns, common to all groups
+    own: bool = False  # a smooth function of all columns for each group
+    two_lengths: bool = False  # whether the common and the own smooth have different length scales
+    additive: bool = False  # a smooth function of each column, common to all groups
+    own_additive: bool = False  # a smooth function of each column for each group
+    further: bool = False  # a linear function for each group of further groupings
+    curves: tuple[int, ...] = ()  # the further groupings whose groups have a smooth function of each column
+    # Functions common to all groups also depend on the means of columns in the row's group; needs `two_lengths`.
     means: bool = False
-    rho: float = 0.2
-    clip: bool = True
+    rho: float = 0.2  # strength of the prior on the parameters
+    clip: bool = True  # whether columns with outliers are clipped
 
 
 STRUCTURES = (
@@ -94,33 +79,20 @@ FEW_STRUCTURES = (
 
 @dataclass(frozen=True)
 class MixedData:
-    """Training rows of mixed models.
+    """Training rows of mixed models."""
 
-    Attributes
-    ----------
-    X : (N, d) numbers.
-    groups : codes (N,) of each grouping; a single grouping of zeros if there are no groups.
-    n_groups : number of groups of each grouping.
-    z : (N, r) targets: numbers in standard units, 0 and 1 for two classes, -1 and 1 for more classes or wide labels, or
-        counts. Several columns are classes or, with `wide`, tasks on the same rows.
-    weight : (N,) weights of rows.
-    of_column : (d,) the family of each column.
-    wide : whether the columns of z are tasks.
-    offset : (N,) added to the function inside the likelihood.
-    kernels : values (N, N) of user-supplied kernels.
-    task_kernels : (G, T) kernels between all groups of the first grouping (those without rows last) and the T training
-        groups.
-    """
-
-    X: np.ndarray
-    groups: tuple[np.ndarray, ...]
-    n_groups: tuple[int, ...]
+    X: np.ndarray  # (N, d) numbers
+    groups: tuple[np.ndarray, ...]  # codes (N,) of each grouping; a single grouping of zeros if there are no groups
+    n_groups: tuple[int, ...]  # number of groups of each grouping
+    # (N, r) targets: numbers in standard units, 0 and 1 for two classes, -1 and 1 for more classes or wide labels, or
+    # counts. Several columns are classes or, with `wide`, tasks on the same rows.
     z: np.ndarray
-    weight: np.ndarray
-    of_column: np.ndarray
-    wide: bool = False
-    offset: np.ndarray | None = None
-    kernels: tuple[np.ndarray, ...] = ()
+    weight: np.ndarray  # (N,) weights of rows
+    of_column: np.ndarray  # (d,) the family of each column
+    wide: bool = False  # whether the columns of z are tasks
+    offset: np.ndarray | None = None  # (N,) added to the function inside the likelihood
+    kernels: tuple[np.ndarray, ...] = ()  # values (N, N) of user-supplied kernels
+    # (G, T) kernels between all groups of the first grouping (those without rows last) and the T training groups.
     task_kernels: tuple[np.ndarray, ...] = ()
 
     @property

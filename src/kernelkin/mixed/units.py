@@ -18,20 +18,15 @@ CERTAIN = 1e-4
 
 @dataclass(frozen=True)
 class TargetUnits:
-    """Targets in standard units are (y - location) / spread.
+    """Targets in standard units are (y - location) / spread."""
 
-    Attributes
-    ----------
-    location, spread : (T,) location and spread of each task; all equal if the tasks share one unit.
-    new_location, new_spread : those of a task that was not in training.
-    new_deviation : standard deviation of the location of such a task; 0 if the tasks share one unit.
-    """
-
+    # location, spread: (T,) location and spread of each task; all equal if the tasks share one unit.
     location: np.ndarray
     spread: np.ndarray
+    # new_location, new_spread: those of a task that was not in training.
     new_location: float
     new_spread: float
-    new_deviation: float = 0.0
+    new_deviation: float = 0.0  # standard deviation of the location of such a task; 0 if the tasks share one unit
 
     def of(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return location and spread for task codes; -1 is a new task."""

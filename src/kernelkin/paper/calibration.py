@@ -34,22 +34,13 @@ MAX_OWN, MAX_POOLED = 1000, 5000
 
 @dataclass(frozen=True)
 class TaskLink:
-    """Fitted link from decision values to probabilities.
+    """Fitted link from decision values to probabilities."""
 
-    Attributes
-    ----------
-    slope : log odds per unit of the decision values; not negative.
-    offsets : for each task (m_t,): one offset for two classes, otherwise one per class.
-    pooled : (m,) offset of a task that was not in training.
-    spread : standard deviation of the offsets between tasks.
-    new_task : the link of tasks that were not in training, if some were left out to find it.
-    """
-
-    slope: float
-    offsets: tuple[np.ndarray, ...]
-    pooled: np.ndarray
-    spread: float
-    new_task: TaskLink | None = None
+    slope: float  # log odds per unit of the decision values; not negative
+    offsets: tuple[np.ndarray, ...]  # for each task (m_t,): one offset for two classes, otherwise one per class
+    pooled: np.ndarray  # (m,) offset of a task that was not in training
+    spread: float  # standard deviation of the offsets between tasks
+    new_task: TaskLink | None = None  # the link of tasks that were not in training, if some were left out to find it
 
     def probabilities(self, values: np.ndarray, task: int) -> np.ndarray:
         """Return probabilities (q, classes) from decision values (q, m_t) of a task (-1: not in training)."""
@@ -149,19 +140,14 @@ def _smoothed(code: np.ndarray, present: np.ndarray, weight: np.ndarray, n_class
 
 @dataclass(frozen=True)
 class Residuals:
-    """Distribution of held-out residuals.
+    """Distribution of held-out residuals."""
 
-    Attributes
-    ----------
-    scales : (T + 1,) standard deviation of the residuals of each task, and of a task that was not in training.
-    scores : for each task the sorted absolute residuals divided by its scale; the last are those of tasks that were
-        left out completely, if any.
-    pooled : (N,) the scores of all tasks, sorted.
-    """
-
+    # (T + 1,) standard deviation of the residuals of each task, and of a task that was not in training.
     scales: np.ndarray
+    # For each task the sorted absolute residuals divided by its scale; the last are those of tasks that were left out
+    # completely, if any.
     scores: tuple[np.ndarray, ...]
-    pooled: np.ndarray
+    pooled: np.ndarray  # (N,) the scores of all tasks, sorted
     n_left_out: int = 0
 
     def quantiles(self, coverage: float) -> np.ndarray:

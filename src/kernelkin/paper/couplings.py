@@ -21,16 +21,10 @@ COMMON = "common"
 
 @dataclass(frozen=True)
 class Coupling:
-    """A named coupling with matrix M = L L'.
+    """A named coupling with matrix M = L L'."""
 
-    Attributes
-    ----------
-    name : name in reports.
-    factor : (T, r) L.
-    """
-
-    name: str
-    factor: np.ndarray
+    name: str  # name in reports
+    factor: np.ndarray  # (T, r) L
 
     @property
     def matrix(self) -> np.ndarray:

@@ -43,28 +43,17 @@ class LinearFunctions:
 
 @dataclass(frozen=True)
 class Expansion:
-    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows.
+    """f_o(x) = sum_k b_ko sum_i a_io k_k(x, x_i) + c_o, for O outputs over one set of support rows."""
 
-    Attributes
-    ----------
-    b : (K, O) kernel weights.
-    intercept : (O,)
-    active : (A,) the kernels with a positive weight for some output; others are never evaluated. Empty: constants.
-    kernels : the A kernels; None if Grams are precomputed.
-    scaling : their scaling.
-    support : (s,) the training rows with non-zero coefficients.
-    rows : (s, d) these rows of X; None if Grams are precomputed.
-    a : (s, O) coefficients.
-    """
-
-    b: np.ndarray
-    intercept: np.ndarray
+    b: np.ndarray  # (K, O) kernel weights
+    intercept: np.ndarray  # (O,)
+    # (A,) the kernels with a positive weight for some output; others are never evaluated. Empty: constants.
     active: np.ndarray
-    kernels: tuple[FittedKernel, ...] | None = None
-    scaling: Any = None
-    support: Any = None
-    rows: np.ndarray | None = None
-    a: Any = None
+    kernels: tuple[FittedKernel, ...] | None = None  # the A kernels; None if Grams are precomputed
+    scaling: Any = None  # their scaling
+    support: Any = None  # (s,) the training rows with non-zero coefficients
+    rows: np.ndarray | None = None  # (s, d) these rows of X; None if Grams are precomputed
+    a: Any = None  # (s, O) coefficients
 
     def values(self, X: np.ndarray, arrays: Arrays | None = None) -> np.ndarray:
         """Return values (q, O) at X (q, d), or precomputed (q, n_train, K), computed on the device of `arrays`."""
@@ -187,20 +176,12 @@ class Share:
 
 @dataclass(frozen=True)
 class TaskFunctions:
-    """The fitted functions of all tasks: own parts and, for coupled tasks, shared parts.
+    """The fitted functions of all tasks: own parts and, for coupled tasks, shared parts."""
 
-    Attributes
-    ----------
-    expansions : the expansions, which tasks may share.
-    shares : for each task, its own share and then that of each coupling.
-    n_kernels : K.
-    unknown : the shares of an unknown task (code -1): the common part and the mean intercept. Empty if there is no
-        common part.
-    """
-
-    expansions: tuple[Expansion, ...]
-    shares: tuple[tuple[Share, ...], ...]
-    n_kernels: int
+    expansions: tuple[Expansion, ...]  # the expansions, which tasks may share
+    shares: tuple[tuple[Share, ...], ...]  # for each task, its own share and then that of each coupling
+    n_kernels: int  # K
+    # The shares of an unknown task (code -1): the common part and the mean intercept. Empty if there is no common part.
     unknown: tuple[Share, ...] = ()
 
     def values(

@@ -35,24 +35,16 @@ COVERAGE = 0.9
 
 
 class Comparison(NamedTuple):
-    """A comparison of models on the same test rows.
+    """A comparison of models on the same test rows."""
 
-    Attributes
-    ----------
-    how : how rows were held out.
-    test_rows : (T,) the number of test rows of each group.
-    scores : the scores of each model by name, that of the report first.
-    gains : the `Gain` of the model of the report over each other model.
-    covered : the share of targets in the 90% intervals of the model of the report; None for classes.
-    rows : held-out rows: `codes` (the group), `y`, `values` (means, or probabilities of classes) and `ends` of
-        intervals (None for classes) of the model of the report. They are not saved.
-    """
-
-    how: str
-    test_rows: np.ndarray
-    scores: dict[str, dict[str, float]]
-    gains: dict[str, Gain]
+    how: str  # how rows were held out
+    test_rows: np.ndarray  # (T,) the number of test rows of each group
+    scores: dict[str, dict[str, float]]  # the scores of each model by name, that of the report first
+    gains: dict[str, Gain]  # the `Gain` of the model of the report over each other model
+    # The share of targets in the 90% intervals of the model of the report; None for classes.
     covered: float | None = None
+    # Held-out rows: `codes` (the group), `y`, `values` (means, or probabilities of classes) and `ends` of intervals
+    # (None for classes) of the model of the report. They are not saved.
     rows: dict[str, Any] | None = None
 
     def goodness(self, name: str) -> float:

@@ -26,28 +26,16 @@ TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Targets and predictions in the original units. On wide data, each known target counts as a row.
+    """Targets and predictions in the original units. On wide data, each known target counts as a row."""
 
-    Attributes
-    ----------
-    tasks : (T,) labels.
-    codes : (n,) the task of each row, in ascending order.
-    y : (n,) numbers or classes.
-    values : (n,) predicted means, or probabilities (n, C) in the order of `classes`.
-    ends : (n, 2) intervals of coverage `COVERAGE`; None for classes.
-    classes : (C,) labels; None for numbers.
-    source : description of where the rows come from.
-    wide : whether tasks are columns of y, which may have different units.
-    """
-
-    tasks: np.ndarray
-    codes: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-    source: str
-    ends: np.ndarray | None = None
-    classes: np.ndarray | None = None
-    wide: bool = False
+    tasks: np.ndarray  # (T,) labels
+    codes: np.ndarray  # (n,) the task of each row, in ascending order
+    y: np.ndarray  # (n,) numbers or classes
+    values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
+    source: str  # description of where the rows come from
+    ends: np.ndarray | None = None  # (n, 2) intervals of coverage `COVERAGE`; None for classes
+    classes: np.ndarray | None = None  # (C,) labels; None for numbers
+    wide: bool = False  # whether tasks are columns of y, which may have different units
 
     @classmethod
     def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any, wide: bool, **arrays: Any) -> Self:

@@ -55,34 +55,21 @@ _IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the training table and its encoding.
-
-    Attributes
-    ----------
-    kind : "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`).
-    dtype : its type in the training table.
-    mean, scale : mean and standard deviation of the training rows; a missing number is encoded as the mean.
-    unit : the unit of the numbers, from the name ("price (EUR)") or the cells ("30 EUR").
-    categories : the texts of the training rows that have their own feature.
-    n_rare : number of other texts in the training rows, which share one feature.
-    n_missing : number of missing cells in the training rows; if there are any, a feature marks them.
-    date_format : the format of dates that are text.
-    ambiguous : whether all dates could also be read with day and month swapped.
-    parts : the parts of dates that become features: time, season, weekday, hour.
-    """
+    """A column of the training table and its encoding."""
 
     name: str
-    kind: Kind
-    dtype: str
+    kind: Kind  # "number" (standardised), "boolean" (0 and 1, standardised), "text" (one-hot) or "date" (see `parts`)
+    dtype: str  # its type in the training table
+    # mean, scale: mean and standard deviation of the training rows; a missing number is encoded as the mean.
     mean: float = 0.0
     scale: float = 1.0
-    unit: str = ""
-    categories: tuple[str, ...] = ()
-    n_rare: int = 0
-    n_missing: int = 0
-    date_format: str = ""
-    ambiguous: bool = False
-    parts: tuple[str, ...] = ()
+    unit: str = ""  # the unit of the numbers, from the name ("price (EUR)") or the cells ("30 EUR")
+    categories: tuple[str, ...] = ()  # the texts of the training rows that have their own feature
+    n_rare: int = 0  # number of other texts in the training rows, which share one feature
+    n_missing: int = 0  # number of missing cells in the training rows; if there are any, a feature marks them
+    date_format: str = ""  # the format of dates that are text
+    ambiguous: bool = False  # whether all dates could also be read with day and month swapped
+    parts: tuple[str, ...] = ()  # the parts of dates that become features: time, season, weekday, hour
 
     @property
     def parts_and_features(self) -> list[tuple[str, str]]:

@@ -36,23 +36,17 @@ _CONSTANT = "constant on the training rows of every task, so it is zero after ce
 
 
 class RawGrams(NamedTuple):
-    """Values of fitted or precomputed (None) kernels among training rows, not scaled yet.
-
-    Attributes
-    ----------
-    own : raw stacks (K, n, n): one for each task, or a single one over all rows of wide data.
-    linked : for coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of
-        low rank; None otherwise.
-    clipped : whether rounding left some Gram matrix indefinite, which was replaced by the nearest one that is not.
-    present : (K,) whether each kernel is not zero in some stack.
-    """
+    """Values of fitted or precomputed (None) kernels among training rows, not scaled yet."""
 
     kernels: tuple[FittedKernel, ...] | None
     names: tuple[str, ...]
-    own: tuple[np.ndarray, ...]
+    own: tuple[np.ndarray, ...]  # raw stacks (K, n, n): one for each task, or a single one over all rows of wide data
+    # For coupled tasks on long data, the stack over the rows of all tasks in order, or the kernels' factors of low
+    # rank; None otherwise.
     linked: np.ndarray | LinkKernels | None
+    # Whether rounding left some Gram matrix indefinite, which was replaced by the nearest one that is not.
     clipped: bool
-    present: np.ndarray
+    present: np.ndarray  # (K,) whether each kernel is not zero in some stack
 
     def restrict(self, data: TaskData, kept: Sequence[np.ndarray]) -> RawGrams:
         """Return the kernel values among fewer rows; `kept` are positions within each task's rows in `data`."""

@@ -97,26 +97,15 @@ class TaskMixFit(NamedTuple):
 
 
 class TaskMixes(NamedTuple):
-    """Result of the search.
+    """Result of the search."""
 
-    Attributes
-    ----------
-    B : (K, T) the kernel weights of each task, at cost 1.
-    mixes : (m, K) the mixes, with sum one.
-    strengths : (c,) the strengths.
-    errors : (m, c, T) mean squared leave-one-out errors.
-    variance : (T,) mean squares of the targets, centred if there is an intercept.
-    choices : (T, 2) the positions of the mix and the strength of each task.
-    by_own : (T,) whether the task uses its own weights instead of that mix.
-    """
-
-    B: np.ndarray
-    mixes: np.ndarray
-    strengths: np.ndarray
-    errors: np.ndarray
-    variance: np.ndarray
-    choices: np.ndarray
-    by_own: np.ndarray
+    B: np.ndarray  # (K, T) the kernel weights of each task, at cost 1
+    mixes: np.ndarray  # (m, K) the mixes, with sum one
+    strengths: np.ndarray  # (c,) the strengths
+    errors: np.ndarray  # (m, c, T) mean squared leave-one-out errors
+    variance: np.ndarray  # (T,) mean squares of the targets, centred if there is an intercept
+    choices: np.ndarray  # (T, 2) the positions of the mix and the strength of each task
+    by_own: np.ndarray  # (T,) whether the task uses its own weights instead of that mix
 
 
 def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool) -> TaskMixes:

@@ -138,18 +138,12 @@ def read_grid(estimator: BaseEstimator, grid: Params | Sequence[Params]) -> list
 
 
 class Line(NamedTuple):
-    """Problems that are solved one after the other.
+    """Problems that are solved one after the other."""
 
-    Attributes
-    ----------
-    steps : the specification of each problem, and the indices of all candidates that are equivalent to it.
-    warm : whether each problem starts from the previous solution.
-    params : parameters of one candidate; the others differ only in C and mu.
-    """
-
+    # The specification of each problem, and the indices of all candidates that are equivalent to it.
     steps: tuple[tuple[Any, tuple[int, ...]], ...]
-    warm: bool
-    params: Params
+    warm: bool  # whether each problem starts from the previous solution
+    params: Params  # parameters of one candidate; the others differ only in C and mu
 
     @property
     def specification(self) -> Any:

@@ -52,17 +52,11 @@ def _neg_brier(codes: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:
 
 
 class Metric(NamedTuple):
-    """A score of one task, function(y, prediction or values, weight); larger is better.
+    """A score of one task, function(y, prediction or values, weight); larger is better."""
 
-    Attributes
-    ----------
-    function : the score.
-    ranks : whether it scores decision values; with two classes, y is then True for the second class.
-    probabilities : whether it scores probabilities (q, classes); y are then positions among the task's classes.
-    """
-
-    function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
-    ranks: bool = False
+    function: Callable[[np.ndarray, np.ndarray, np.ndarray], float]  # the score
+    ranks: bool = False  # whether it scores decision values; with two classes, y is then True for the second class
+    # Whether it scores probabilities (q, classes); y are then positions among the task's classes.
     probabilities: bool = False
 
 

@@ -30,22 +30,16 @@ _FEW = 0.75
 
 @dataclass(frozen=True)
 class Block:
-    """Some columns of a panel, with kernel weights; all of them where tasks share parts of their functions.
-
-    Attributes
-    ----------
-    b, y, cost : (K, o) kernel weights, (n, o) targets, (n, o) or (1, o).
-    mask : (n, o), one where there is a label; None where there are labels everywhere.
-    has_intercept : whether machines have an intercept.
-    factors, shared : the L_j (T, r_j) of each coupling, and the kernel weights (K, couplings) of the shared parts.
-    """
+    """Some columns of a panel, with kernel weights; all of them where tasks share parts of their functions."""
 
     operator: SharedOperator
+    # b, y, cost: (K, o) kernel weights, (n, o) targets, (n, o) or (1, o).
     b: Any
     y: Any
     cost: Any
-    mask: Any
-    has_intercept: bool
+    mask: Any  # (n, o), one where there is a label; None where there are labels everywhere
+    has_intercept: bool  # whether machines have an intercept
+    # factors, shared: the L_j (T, r_j) of each coupling, and the kernel weights (K, couplings) of the shared parts.
     factors: tuple[Any, ...] = ()
     shared: Any = None
 

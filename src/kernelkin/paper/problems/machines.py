@@ -177,17 +177,12 @@ _LARGEST_EXPONENT = 960
 
 @dataclass(frozen=True)
 class Units:
-    """The factors between a problem and its rescaled form, and the offsets of the targets.
+    """The factors between a problem and its rescaled form, and the offsets of the targets."""
 
-    Attributes
-    ----------
-    target, dual : exponents of two of s and alpha.
-    offsets : (n_groups, m) for each machine: what was subtracted from the targets of each intercept.
-    """
-
+    # target, dual: exponents of two of s and alpha.
     target: int
     dual: int
-    offsets: Offsets
+    offsets: Offsets  # (n_groups, m) for each machine: what was subtracted from the targets of each intercept
 
     def weights(self, B: np.ndarray) -> np.ndarray:
         """Convert kernel weights (K, J) from the user's units to standard units."""

@@ -41,21 +41,13 @@ class MachinePanel:
     """The machines of wide data as columns over shared rows; rows without a label have no cost.
 
     Tasks that share parts of their functions are one system, of which each task is counted as a machine here.
-
-    Attributes
-    ----------
-    y : (n, O) targets; zero where there is no label.
-    cost : (n, O), or (1, O) where all rows have a label and one cost.
-    starts : (T + 1,) where the columns of each task begin.
-    rows : for each task the rows that it uses; None for all of them.
-    has_intercept : whether tasks have one.
     """
 
-    y: np.ndarray
-    cost: np.ndarray
-    starts: np.ndarray
-    rows: Sequence[np.ndarray | None]
-    has_intercept: bool
+    y: np.ndarray  # (n, O) targets; zero where there is no label
+    cost: np.ndarray  # (n, O), or (1, O) where all rows have a label and one cost
+    starts: np.ndarray  # (T + 1,) where the columns of each task begin
+    rows: Sequence[np.ndarray | None]  # for each task the rows that it uses; None for all of them
+    has_intercept: bool  # whether tasks have one
     _copies: dict[Any, tuple[Any, Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod

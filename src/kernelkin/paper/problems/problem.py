@@ -21,29 +21,19 @@ from .machines import MachineList, SolvedMachines, Units, standard_units
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Machines, values and bounds at B.
+    """Machines, values and bounds at B."""
 
-    Attributes
-    ----------
-    B : (K, J) the kernel weights, or what else the problem is evaluated at.
-    duals : the solutions of the machines.
-    Q : (K, J) half the quadratic forms of the dual variables; the gradient of the machines' values is -Q.
-    R : the penalty at B; 0 for problems whose term is one of the functions.
-    loss, upper : sums of the machines' dual and primal values, bounds on sum L_m(B) from below and above.
-    primal : upper bound on the objective at B, hence on the optimum.
-    bound : lower bound on the optimum.
-    curvature : (J, K, K) the Hessian of each machine's value in its kernel weights, where it was requested and each
-        machine has one component.
-    """
-
-    B: np.ndarray
-    duals: Any
-    Q: np.ndarray
-    R: float
+    B: np.ndarray  # (K, J) the kernel weights, or what else the problem is evaluated at
+    duals: Any  # the solutions of the machines
+    Q: np.ndarray  # (K, J) half the quadratic forms of the dual variables; the gradient of the machines' values is -Q
+    R: float  # the penalty at B; 0 for problems whose term is one of the functions
+    # loss, upper: sums of the machines' dual and primal values, bounds on sum L_m(B) from below and above.
     loss: float
     upper: float
-    primal: float
-    bound: float
+    primal: float  # upper bound on the objective at B, hence on the optimum
+    bound: float  # lower bound on the optimum
+    # (J, K, K) the Hessian of each machine's value in its kernel weights, where it was requested and each machine has
+    # one component.
     curvature: np.ndarray | None = None
 
     @property

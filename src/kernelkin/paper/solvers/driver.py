@@ -34,17 +34,11 @@ UNFINISHED = (Status.MAX_ITER, Status.STALLED, Status.STOPPED)
 
 @dataclass
 class Certificate:
-    """The best bounds of a run so far, and the accuracy of the machines in the next evaluation.
+    """The best bounds of a run so far, and the accuracy of the machines in the next evaluation."""
 
-    Attributes
-    ----------
-    tol : the relative gap at which the run ends.
-    accuracy : the relative gap to which machines are solved; solvers may lower it.
-    primal, bound, relative_gap : the lowest objective and the highest lower bound so far, and their distance.
-    """
-
-    tol: float
-    accuracy: float = 1e-2
+    tol: float  # the relative gap at which the run ends
+    accuracy: float = 1e-2  # the relative gap to which machines are solved; solvers may lower it
+    # primal, bound, relative_gap: the lowest objective and the highest lower bound so far, and their distance.
     primal: float = np.inf
     bound: float = -np.inf
     relative_gap: float = np.inf
@@ -63,24 +57,16 @@ class Certificate:
 
 
 class Point(NamedTuple):
-    """A point at which a solver requests an evaluation, with options.
+    """A point at which a solver requests an evaluation, with options."""
 
-    Attributes
-    ----------
-    B : the point to evaluate.
-    curved : whether the curvature of the machines is needed.
-    own_penalty : the penalty term as the solver uses it, where that is not the problem's; for the history.
-    arguments : what else the problem's `evaluate` needs.
-    iterations : how many iterations are complete once B is evaluated; None where every evaluation is one.
-    is_due : whether to evaluate B now; otherwise it is evaluated only if the run ends here.
-    """
-
-    B: np.ndarray
-    curved: bool = False
+    B: np.ndarray  # the point to evaluate
+    curved: bool = False  # whether the curvature of the machines is needed
+    # The penalty term as the solver uses it, where that is not the problem's; for the history.
     own_penalty: float | None = None
-    arguments: Mapping[str, Any] = MappingProxyType({})
+    arguments: Mapping[str, Any] = MappingProxyType({})  # what else the problem's `evaluate` needs
+    # How many iterations are complete once B is evaluated; None where every evaluation is one.
     iterations: int | None = None
-    is_due: bool = True
+    is_due: bool = True  # whether to evaluate B now; otherwise it is evaluated only if the run ends here
 
 
 Run = Generator[Point, Any, Status]
@@ -88,23 +74,15 @@ Run = Generator[Point, Any, Status]
 
 @dataclass(frozen=True)
 class Solver:
-    """A way to minimise a problem: its options, and a generator that asks for evaluations.
+    """A way to minimise a problem: its options, and a generator that asks for evaluations."""
 
-    Attributes
-    ----------
-    name : its key in `SOLVERS`.
-    role : the name under which `find_solver` finds it for the problems it solves.
-    problems, penalties : the classes of problems that it solves, and those of penalties that it needs.
-    indicators : whether it is for penalties that are indicators; None for both kinds.
-    stops_at_gap : whether the driver ends the run once the gap is closed.
-    """
-
-    name: ClassVar[str]
-    role: ClassVar[str]
+    name: ClassVar[str]  # its key in `SOLVERS`
+    role: ClassVar[str]  # the name under which `find_solver` finds it for the problems it solves
+    # problems, penalties: the classes of problems that it solves, and those of penalties that it needs.
     problems: ClassVar[tuple[type, ...]]
     penalties: ClassVar[tuple[type, ...]] = (object,)
-    indicators: ClassVar[bool | None] = None
-    stops_at_gap: ClassVar[bool] = True
+    indicators: ClassVar[bool | None] = None  # whether it is for penalties that are indicators; None for both kinds
+    stops_at_gap: ClassVar[bool] = True  # whether the driver ends the run once the gap is closed
 
     def run(self, problem: Any, start: np.ndarray | None, certificate: Certificate) -> Run:
         """Yield each `Point` to evaluate, receive its `Evaluation`, and return a `Status` where nothing is left to do.
@@ -210,16 +188,10 @@ COLUMNS = ("iteration", "objective", "primal", "bound", "relative_gap", "effecti
 
 @dataclass(frozen=True, kw_only=True)
 class Solution(Evaluation):
-    """The evaluation of a run with the lowest primal value, the highest lower bound of the run, and how the run went.
+    """The evaluation with the lowest primal value, the highest lower bound of the run, and how the run went."""
 
-    Attributes
-    ----------
-    status : how it ended.
-    history : a column for each field of `Iterate` but the weights.
-    """
-
-    status: Status
-    history: dict[str, np.ndarray]
+    status: Status  # how it ended
+    history: dict[str, np.ndarray]  # a column for each field of `Iterate` but the weights
 
 
 # Squares of tiny numbers may underflow, whatever the user's `np.seterr` says.

@@ -11,17 +11,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 138,
-    "lines": 28_802,
-    "dataclasses": 87,
+    "files": 133,
+    "lines": 27_760,
+    "dataclasses": 85,
     "public names": 27,
-    "import chain": 20,
-    "MK-MTRL, functions": 143,
+    "import chain": 19,
+    "MK-MTRL, functions": 128,
     "MK-MTRL, files": 25,
     "Kin, functions": 205,
     "Kin, files": 25,
-    "kernelkin fit, functions": 495,
-    "kernelkin fit, files": 55,
+    "kernelkin fit, functions": 494,
+    "kernelkin fit, files": 53,
 }
 
 # Data flow from the first line to the last: a module imports modules of lines above its own, and of its own package.

@@ -196,7 +196,7 @@ class KinPlan:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
             found = [s for s in found if not s.own_additive]
-        if not self._has_means():
+        if any(s.means for s in found) and not self._has_means():
             found = [s for s in found if not s.means]
         if grouped:
             return found

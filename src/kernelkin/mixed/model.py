@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from .batch import Parameters, covariance, features
+from .batch import covariance, features
 from .covariance import HERE, Blocks, Layout, Prior, Solved, flatten, unflatten
 from .likelihoods import Gaussian, Likelihood
 from .rows import Pairs, Rows
@@ -137,7 +137,8 @@ class MixedModel:
         p = unflatten(x, self.start)
         noise = float(np.exp(p[NOISE]["variance"][0])) if self.likelihood.has_noise else 0.0
         try:
-            found = [self.likelihood.evaluate(self._prior(part, p), part, noise) for part in self.parts]
+            priors = [Prior(part.blocks(self.terms), p) for part in self.parts]
+            found = [self.likelihood.evaluate(*each, noise) for each in zip(priors, self.parts, strict=True)]
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(x)
         gradient = {name: {k: np.zeros_like(v) for k, v in part.items()} for name, part in self.start.items()}
@@ -152,14 +153,12 @@ class MixedModel:
         spread = flatten({name: {k: v - v.mean() for k, v in part.items()} for name, part in p.items()})
         return value + self.rho * (far @ far + spread @ spread), slope + 2.0 * self.rho * (far + spread)
 
-    def _prior(self, part: Part, p: Parameters) -> Prior:
-        return Prior(part.blocks(self.terms), p)
-
     @property
     def solved(self) -> list[Solved]:
         """The posterior of each part at the parameters."""
         if not self._solved:
-            self._solved = [self.likelihood.solve(self._prior(part, self.p_), part, self.noise_) for part in self.parts]
+            priors = [Prior(part.blocks(self.terms), self.p_) for part in self.parts]
+            self._solved = [self.likelihood.solve(*each, self.noise_) for each in zip(priors, self.parts, strict=True)]
         return self._solved
 
     def leave_one_out(self, part: int = 0) -> np.ndarray:

@@ -138,12 +138,12 @@ class FittedStructure:
         self.likelihood = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column, data.weight)
         X = self.columns(data.X)
-        of_column = self.columns.families(data.of_column)
+        of = of_common = self.columns.families(data.of_column)
         self.means = None
         if structure.means and self.columns.axes is None and not data.wide:
-            self.means = GroupMeans.fit(X, data.groups[0], data.n_groups[0], of_column, data.weight)
+            self.means = GroupMeans.fit(X, data.groups[0], data.n_groups[0], of, data.weight)
             X = self.means(X, data.groups[0])
-            of_column = np.concatenate([of_column, of_column + of_column.max() + 1])
+            of_common = np.concatenate([of, of + of.max() + 1])
         n_landmarks = count_features(len(X)) if n_features is None else n_features
         # With an additive term, features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
@@ -155,16 +155,18 @@ class FittedStructure:
             steps = [(LEARNING_LANDMARKS, evaluations), (n_landmarks, 0)]
         value = np.nan
         for count, most in steps:
-            self.model = MixedModel(self._terms(X, of_column, data, exact, count), structure.rho, self.likelihood)
+            terms = self._terms(X, of, of_common, data, exact, count)
+            self.model = MixedModel(terms, structure.rho, self.likelihood)
             start = self.model.fit(self._parts(layout, data), most, start, deadline).x_
             # The evidence is that of the fit that learned the parameters.
             value = self.model.value_ = self.model.value_ if most else value
 
-    def _terms(self, X: np.ndarray, of: np.ndarray, data: MixedData, exact: bool, n_landmarks: int) -> list[Term]:
-        structure, of_common = self.structure, of
+    def _terms(
+        self, X: np.ndarray, of: np.ndarray, of_common: np.ndarray, data: MixedData, exact: bool, n_landmarks: int
+    ) -> list[Term]:
+        """Return the terms; `of` are the families of columns in terms of groups, `of_common` those in common terms."""
+        structure = self.structure
         grouped = data.wide or data.n_groups[0] > 1
-        # Terms of groups depend on the columns of rows alone.
-        of = of[: self.columns.n_columns]
         terms: list[Term] = [Constant()]
         for g, n_groups in enumerate(data.n_groups):
             if n_groups > 1 or data.wide:

@@ -21,7 +21,7 @@ from kernelkin.paper.model_selection import MultiTaskCV
 from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, make_baselines
 from kernelkin.relations.scores import Gain
-from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, Comparison
+from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, PARALLEL_ROWS, Comparison
 from kernelkin.storage.values import dump, load
 
 QUICK = {"cv": 3, "random_state": 0, "new_groups": False}
@@ -193,14 +193,24 @@ def test_time_is_limited_and_progress_is_shown(capsys):
     seen = []
     options = {**QUICK, "time_column": 0, "callback": lambda *given: seen.append(given)}
     report = sharing_report(model, X, y, tasks, baselines=[SEPARATE], time_limit=1e-9, **options)
-    assert len(seen) == 2 * 3 and seen[0] == (0, "new rows of known groups, fold 1 of 3, AverageRegressor")
+    assert len(seen) == 1 + 2 * 3 and seen[0] == (0, "new rows of known groups")
+    assert seen[1][1] == "new rows of known groups, fold 1 of 3, AverageRegressor"
     # The finished share of the work grows to three of four folds: later rows were not begun.
     shares = [share for share, _ in seen]
-    assert shares == sorted(shares) and 0.5 < shares[-1] < 3 / 4
+    assert shares == sorted(shares)
+    np.testing.assert_allclose(shares[-1], 3 / 4)
     assert list(report.comparisons) == [NEW_ROWS]
     assert "Not compared for lack of time: later rows of known groups." in str(report)
     sharing_report(model, X, y, tasks, baselines=[SEPARATE], verbose=1, **QUICK)
     assert capsys.readouterr().err.startswith("[1/1] does sharing help")
+
+
+def test_the_report_does_not_depend_on_the_number_of_processes():
+    X, y, tasks = one_function(6, 50)
+    options = {**QUICK, "baselines": [SEPARATE, ONE_FOR_ALL]}
+    one, two = (sharing_report(AverageRegressor(C=10.0, n_jobs=n), X, y, tasks, **options) for n in (1, 2))
+    assert len(y) in PARALLEL_ROWS
+    assert str(one) == str(two)
 
 
 def test_intervals_cover_the_true_gain():

@@ -62,19 +62,11 @@ FURTHER_STRUCTURES = (
 # Another one, for the groupings with enough rows for each group.
 FURTHER_CURVES = Structure("slopes and curves of all groupings", own=True, additive=True, further=True)
 # Structures for more than `MANY_ROWS` rows.
-FEW_STRUCTURES = (
-    Structure("slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False),
-    Structure(
-        "slopes, common and own smooth, means of groups, loose",
-        common=True,
-        own=True,
-        two_lengths=True,
-        means=True,
-        rho=0.02,
-        clip=False,
-    ),
-    STRUCTURES[3],
+_LOOSE = Structure(
+    "slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False
 )
+_MEANS = replace(_LOOSE, name="slopes, common and own smooth, means of groups, loose", means=True)
+FEW_STRUCTURES = (_LOOSE, _MEANS, STRUCTURES[3])
 
 
 @dataclass(frozen=True)

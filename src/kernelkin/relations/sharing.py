@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
@@ -30,6 +31,8 @@ LATER = 0.3
 NEAR = 0.01
 # Run time of a fit relative to that of Kin.
 _WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
+# Numbers of rows with which models are fitted in several processes.
+PARALLEL_ROWS = range(250, 5_000)
 # Coverage of the intervals that are tested.
 COVERAGE = 0.9
 
@@ -220,7 +223,7 @@ def sharing_report(
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
-        Called before each fit with the finished share of the work and a text.
+        Called after each fit with the finished share of the work and a text.
 
     Returns
     -------
@@ -263,6 +266,9 @@ def _held_out(
     each = sum(_WORK.get(name, 1.0) for name in models)
     total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
     began, done = time.monotonic(), 0.0
+    # Fits of few rows are too short for processes, and fits of many use all threads.
+    n_jobs = getattr(_inner(next(iter(models.values()))), "n_jobs", None) if len(rows.y) in PARALLEL_ROWS else 1
+    parallel = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
         work = each * len(numbers)
@@ -272,11 +278,16 @@ def _held_out(
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
         values = {name: np.full(shape, np.nan) for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
         ends = None if rows.classification else np.full((len(rows.y), 2), np.nan)
-        for number, (k, name) in enumerate(product(numbers, values)):
-            report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
-            own = ends if name == next(iter(models)) else None
-            values[name][folds == k] = rows.predict(models[name], folds != k, own)
+        jobs = list(product(numbers, values))
+        first = next(iter(models)) if ends is not None else None
+        results = parallel(delayed(rows.predict)(models[name], folds != k, name == first) for k, name in jobs)
+        report(done / total, question)
+        for number, ((k, name), (mean, own)) in enumerate(zip(jobs, results, strict=True)):
+            values[name][folds == k] = mean
+            if own is not None and ends is not None:
+                ends[folds == k] = own
             done += _WORK.get(name, 1.0)
+            report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
         found[question] = values, ends
     return found
 
@@ -388,11 +399,10 @@ class _Rows:
             folds[own[max(int(np.ceil((1 - LATER) * len(own))), 2) :]] = 0
         return folds
 
-    def predict(self, model: Any, kept: np.ndarray, ends: np.ndarray | None = None) -> np.ndarray:
-        """Fit a model to some entries; return means of the others, or probabilities of all classes.
+    def predict(self, model: Any, kept: np.ndarray, intervals: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+        """Fit a model to some entries; return means of the others, or probabilities of all classes, and intervals.
 
-        Intervals of the others are written to `ends` (N, 2). On wide data, rows are held out for all tasks at once;
-        models of this library get the tasks as columns.
+        On wide data, rows are held out for all tasks at once; models of this library get the tasks as columns.
         """
         model, codes, held = clone(model), self.codes[~kept], self.rows[~kept]
         with warnings.catch_warnings():
@@ -404,20 +414,18 @@ class _Rows:
                 model.fit(y=self.y[kept], **self._given(model, kept))
                 asked = self._given(model, ~kept)
             found = model.predict(**asked) if self.classes is None else model.predict_proba(**asked)
-            own = None if ends is None else model.predict_interval(**asked, coverage=COVERAGE)
+            own = model.predict_interval(**asked, coverage=COVERAGE) if intervals else None
         if wide:
             at, unit = (np.arange(len(held)), codes), self.unit[codes]
             found, own = found[at] / unit, None if own is None else own[at] / unit[:, None]
-        if ends is not None:
-            ends[~kept] = own
         if self.classes is None:
-            return found
+            return found, own
         if found.ndim == 1:
             # For two classes on wide data, only the probability of the second is given.
             found = np.column_stack([1.0 - found, found])
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
-        return p
+        return p, None
 
     def _given(self, model: Any, part: np.ndarray) -> dict[str, Any]:
         """Return the arguments X, tasks and offset for some entries; baselines have the offsets as a column of X."""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from kernelkin import AverageClassifier, AverageRegressor
+from kernelkin import AverageClassifier, AverageRegressor, KinRegressor
 from kernelkin.plots import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay
 
 
@@ -79,3 +79,12 @@ def test_reliability_by_a_column_of_tasks_and_of_wide_data_with_missing_labels(d
     Y[:5, 1] = np.nan
     display = ReliabilityDisplay.from_estimator(wide, X, Y)
     assert_allclose(display.task_observed_, np.nanmean(Y, axis=0))
+
+
+def test_intervals_go_by_the_first_of_several_groupings():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(40, 1)), {"school": np.repeat(np.arange(4), 10), "class": np.tile(np.arange(10), 4)}
+    y = X[:, 0] + rng.normal(size=40)
+    model = KinRegressor(random_state=0).fit(X, y, tasks=tasks)
+    shown = IntervalsDisplay.from_estimator(model, X, y, tasks=tasks)
+    np.testing.assert_array_equal(shown.tasks, tasks["school"])

@@ -125,7 +125,7 @@ class Recipe:
         wanted = {
             "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
             "task_features": None if self.task_features is None else by_task(self.task_features, schema),
-            **({"loss": "poisson"} if self.arguments.loss == "poisson" else {}),
+            **({} if self.arguments.loss in (None, "squared") else {"loss": self.arguments.loss}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **read_parameters(self.arguments.set),

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.arrays import missing
-from ..data.checks import read_rows, split_task_columns
+from ..data.checks import read_groupings, read_rows, split_task_columns
 from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, task_axes
 
 # With more rows, only intervals that miss their target are drawn.
@@ -24,8 +24,9 @@ def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarra
         return np.broadcast_to(estimator.tasks_, y.shape)
     column = getattr(estimator, "task_column", None)
     if tasks is None and column is not None:
-        tasks = next(iter(split_task_columns(read_rows(X), column)[1].values()))
-    return np.full(len(y), "all rows") if tasks is None else np.asarray(tasks)
+        tasks = split_task_columns(read_rows(X), column)[1]
+    # The first of several groupings.
+    return np.full(len(y), "all rows") if tasks is None else next(iter(read_groupings(tasks).values()))
 
 
 class TaskScoresDisplay(Display):

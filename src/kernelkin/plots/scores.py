@@ -19,13 +19,12 @@ BINS = 10
 
 
 def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarray:
-    """Return the task of each target y (n,) or (n, T), from `tasks`, the column of tasks or the columns of y."""
+    """Return the task of each target y (n,) or (n, T), from `tasks` (the first grouping), columns of X or of y."""
     if y.ndim == 2:
         return np.broadcast_to(estimator.tasks_, y.shape)
     column = getattr(estimator, "task_column", None)
     if tasks is None and column is not None:
         tasks = split_task_columns(read_rows(X), column)[1]
-    # The first of several groupings.
     return np.full(len(y), "all rows") if tasks is None else next(iter(read_groupings(tasks).values()))
 
 

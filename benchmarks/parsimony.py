@@ -42,14 +42,14 @@ TEXT = """\
 # What parsimony gains
 
 `parsimony` charges every kernel for its [effective dimension](mathematics.md#what-a-kernel-costs), so that narrow
-Gaussians, which can fit anything, do not take too much weight. Mean R² of the tasks on test rows, mean and standard
-error over {splits} splits; MK-MTRL with the squared loss and the default kernels, `C` by 5-fold cross-validation on
-the training rows:
+Gaussians, which can fit anything, do not take too much weight. The table shows the mean R² of the tasks on test rows,
+mean and standard error over {splits} splits. MK-MTRL has the squared loss and the default kernels, and `C` is chosen by
+5-fold cross-validation on the training rows:
 
 {table}
 
-The average kernel has nothing to charge, for all its weights are the same, and no common part, hence the gap in the
-last row. Written by `python -m benchmarks parsimony -- --report` from the results of
+`parsimony` does not apply to the average kernel, since all its weights are the same. The average kernel has no common
+part, hence the empty cell in the last row. Written by `python -m benchmarks parsimony -- --report` from the results of
 `python -m benchmarks parsimony -- --splits {splits}`.
 """
 

@@ -151,3 +151,17 @@ def test_task_folds_work_with_scikit_learn_and_say_what_they_need():
         next(TaskKFold().split(X, groups=[1, 2]))
     with pytest.raises(ValueError, match=r"^n_splits must be 2 or more, got 1$"):
         next(TaskKFold(1).split(X, groups=TASKS))
+
+
+def test_masks_of_labels_hold_out_rows_for_some_tasks_only():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(12, 2)), rng.normal(size=(12, 3))
+    Y[0, 1] = np.nan
+    data, part = read(X, Y, classification=False), rng.integers(0, 2, size=(12, 3))
+    folds = make_folds(data, [(part != k, part == k) for k in range(2)], classification=False)
+    for k, fold in enumerate(folds):
+        for t, rows in enumerate(data.rows):
+            np.testing.assert_array_equal(rows[fold.held[t]], [i for i in rows if part[i, t] == k])
+            np.testing.assert_array_equal(rows[fold.kept[t]], [i for i in rows if part[i, t] != k])
+    with pytest.raises(ValueError, match="cv: fold 0 is not a pair of training and test rows of X"):
+        make_folds(data, [(part[:5] == 0, part[:5] == 1)] * 2, classification=False)

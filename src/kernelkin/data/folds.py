@@ -110,7 +110,8 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
 
     `cv` is a number of folds, a scikit-learn splitter, or the training and test rows of X for each fold. A splitter
     gets the tasks as groups. A number splits within each task, as `TaskKFold` does; in classification each class is
-    split separately, so that no training set loses a class. On wide data it holds out a row for all tasks at once.
+    split separately, so that no training set loses a class. On wide data it holds out a row for all tasks at once;
+    masks (n, T) of training and test labels hold out a row for some tasks only.
     """
     if isinstance(cv, int | np.integer):
         labels = _fold_labels(data, int(cv), classification, check_random_state(random_state))
@@ -133,10 +134,11 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
 
 
 def _positions(data: TaskData, part: Any) -> tuple[np.ndarray, ...]:
-    """Return the positions of rows of X, or of a mask (n,), within the rows of each task."""
-    mask = np.zeros(len(data.X), dtype=bool)
+    """Return the positions of rows of X, of a mask (n,) or, on wide data, (n, T), within the rows of each task."""
+    columns = data.n_tasks if data.form == "wide" else 1
+    mask = np.zeros((len(data.X), columns), dtype=bool)
     mask[np.asarray(part)] = True
-    return tuple(np.flatnonzero(mask[rows]) for rows in data.rows)
+    return tuple(np.flatnonzero(mask[rows, t % columns]) for t, rows in enumerate(data.rows))
 
 
 def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.random.RandomState) -> np.ndarray:

@@ -62,9 +62,7 @@ FURTHER_STRUCTURES = (
 # Another one, for the groupings with enough rows for each group.
 FURTHER_CURVES = Structure("slopes and curves of all groupings", own=True, additive=True, further=True)
 # Structures for more than `MANY_ROWS` rows.
-_LOOSE = Structure(
-    "slopes, common and own smooth, loose", common=True, own=True, two_lengths=True, rho=0.02, clip=False
-)
+_LOOSE = replace(STRUCTURES[4], name="slopes, common and own smooth, loose", slopes=True, two_lengths=True)
 _MEANS = replace(_LOOSE, name="slopes, common and own smooth, means of groups, loose", means=True)
 FEW_STRUCTURES = (_LOOSE, _MEANS, STRUCTURES[3])
 

@@ -83,7 +83,8 @@ def test_the_mean_of_a_new_group_is_expected_from_its_row():
     means = GroupMeans.fit(X, codes, 301, np.zeros(1, int), np.ones(len(x)))
     # 1.5^2 of 1.5^2 + 1 is between groups.
     np.testing.assert_allclose(means.between, 2.25 / 3.25, atol=0.05)
-    found = means(np.array([[1.0], [1.0]]), np.array([-1, 300]))
+    # Unknown, without rows, and known by its features alone.
+    found = means(np.ones((3, 1)), np.array([-1, 300, 301]))
     np.testing.assert_allclose(found[:, 1], (means.between / means.columns.scale).item())
     np.testing.assert_allclose(means(X, codes)[:, 1].std(), 1.0)
     assert means.is_useful
@@ -121,3 +122,11 @@ def test_without_variation_between_groups_there_are_no_means(few_rows_are_many):
     days = np.tile(np.arange(6.0), 40)[:, None]
     model = KinRegressor(random_state=0, n_features=20).fit(days, y, tasks=codes)
     assert FEW_STRUCTURES[1].name not in model.search_results_["structure"]
+
+
+def test_tasks_known_by_their_features_alone_are_predicted(few_rows_are_many):
+    x, _, codes, y = panel(T=20)
+    features = {t: [float(t)] for t in range(22)}
+    model = KinRegressor(random_state=0, n_features=20, task_features=features).fit(x[:, None], y, tasks=codes)
+    assert FEW_STRUCTURES[1].name in model.search_results_["structure"]
+    assert np.isfinite(model.predict(np.zeros((2, 1)), tasks=[20, 21])).all()

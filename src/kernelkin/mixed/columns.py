@@ -113,8 +113,8 @@ class GroupMeans:
 
     def __call__(self, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return rows (q, d) with the means of their groups, (q, 2 d); those of unknown groups are expected values."""
-        means = self.table[np.maximum(codes, 0)]
-        unknown = (codes < 0)[:, None] | np.isnan(means)
+        means = self.table[np.clip(codes, 0, len(self.table) - 1)]
+        unknown = ((codes < 0) | (codes >= len(self.table)))[:, None] | np.isnan(means)
         return np.hstack([X, self.columns(np.where(unknown, self.between * X, means))])
 
 

@@ -74,6 +74,7 @@ class MultiTaskEstimator(TaskRouted):
     task_column: Any
     # Whether `tasks` may have several columns.
     takes_groupings: ClassVar[bool] = False
+    default_jobs: ClassVar[int | None] = None  # for n_jobs=None
     tasks_: np.ndarray
     functions_: Any
 
@@ -200,6 +201,7 @@ class MultiTaskEstimator(TaskRouted):
     def run_options(self) -> RunOptions:
         """Return the run options of this estimator."""
         n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", None)
+        n_jobs = self.default_jobs if n_jobs is None else n_jobs
         given = getattr(self, "verbose", 0), getattr(self, "callback", None)
         return RunOptions(n_jobs, *given, read_engine(engine, n_jobs))
 
@@ -238,7 +240,7 @@ class MultiTaskEstimator(TaskRouted):
         """
         model = clone(self)
         plan = model.specification().plan(model.training_data(X, y, tasks))
-        return plan.memory(count_workers(getattr(self, "n_jobs", None))).peak
+        return plan.memory(count_workers(self.run_options().n_jobs)).peak
 
     def predict(self, X: Any, tasks: Any = None, split: bool = False, return_std: bool = False) -> Any:
         """Predict targets or class labels.

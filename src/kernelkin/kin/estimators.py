@@ -143,7 +143,7 @@ NO_TASKS = (
 class KinEstimator(MultiTaskEstimator):
     """Base class of KinRegressor and KinClassifier; tables are encoded with a `TableEncoder` of the training rows."""
 
-    takes_groupings = True
+    takes_groupings, default_jobs = True, -1
     encoder: Any
     encoder_: Any
 

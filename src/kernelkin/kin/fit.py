@@ -172,12 +172,12 @@ class KinPlan:
         if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
         else:
-            f = d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)
-            sparse = sum(self.rows.n_groups[1:])
-            kept = n_jobs * min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
-            peak = int(kept + 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES + 5 * (f + sparse) ** 2))
-        advice = "fit fewer rows, or use a two-stage model, which stores no matrix of all rows"
-        return Need(int(peak), advice)
+            f = 2 * d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)
+            kept = min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
+            at_once = min(n_jobs, len(self.structures()) * max(int(self.folds.max()) + 1, 1))
+            peak = at_once * (kept + 40 * (f + sum(self.rows.n_groups[1:])) ** 2)
+            peak += 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES)
+        return Need(int(peak), "fit fewer rows, or use a two-stage model, which stores no matrix of all rows")
 
     def _entries(self) -> float:
         """Return the number of pairs of rows in the same group; on wide data, of all pairs."""
@@ -218,11 +218,11 @@ class KinPlan:
 
     def _has_means(self) -> bool:
         """Return whether a column varies both within and between groups."""
-        X, rows = self.rows.X, self.rows
-        if rows.wide or not X.shape[1]:
+        rows = self.rows
+        if rows.wide or not rows.X.shape[1]:
             return False
-        X = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1.0)
-        return GroupMeans.fit(X, rows.groups[0], rows.n_groups[0], rows.of_column, rows.weight).is_useful
+        centred = rows.X - rows.X.mean(0)
+        return GroupMeans.fit(centred, rows.groups[0], rows.n_groups[0], rows.of_column, rows.weight).is_useful
 
     def _weighs_new_groups(self) -> bool:
         """Return whether there are enough groups to hold out whole groups, and few enough rows to do it quickly."""
@@ -262,7 +262,7 @@ class KinPlan:
                 self.structures(),
                 began=self.fit.began,
                 deadline=deadline,
-                n_jobs=-1 if options.n_jobs is None else options.n_jobs,
+                n_jobs=options.n_jobs,
                 report=report,
                 n_features=self.fit.n_features,
                 place=self._place(options),

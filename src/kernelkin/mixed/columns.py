@@ -85,8 +85,7 @@ class Columns:
 class GroupMeans:
     """Means of columns over the training rows of each group, as further columns.
 
-    A common function of a column and its mean in the group can differ within and between groups, as in econometric
-    models with correlated random effects (Mundlak).
+    A function of a column and of its mean in the group can differ within and between groups (Mundlak's model).
     """
 
     table: np.ndarray  # (G, d) the means of each group; NaN for groups without rows

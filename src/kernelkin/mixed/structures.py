@@ -40,8 +40,7 @@ class Structure:
     own_additive: bool = False  # a smooth function of each column for each group
     further: bool = False  # a linear function for each group of further groupings
     curves: tuple[int, ...] = ()  # the further groupings whose groups have a smooth function of each column
-    # Functions common to all groups also depend on the means of columns in the row's group; needs `two_lengths`.
-    means: bool = False
+    means: bool = False  # common functions also depend on the means of columns in the group; needs `two_lengths`
     rho: float = 0.2  # strength of the prior on the parameters
     clip: bool = True  # whether columns with outliers are clipped
 

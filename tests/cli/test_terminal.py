@@ -66,4 +66,6 @@ def test_a_reader_that_is_gone_stops_only_commands_whose_result_is_what_they_pri
 
 def test_a_closed_output_is_no_error(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
-    Terminal().say("one")
+    terminal = Terminal()
+    terminal.say("one")
+    assert terminal.lost is None

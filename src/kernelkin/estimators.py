@@ -142,16 +142,11 @@ class MultiTaskEstimator(TaskRouted):
         sharing = self.borrowing_tasks(data)
         return settle_tiny_tasks(data, faults, sharing, classification=classification, min_rows=min_rows)
 
-    def read_rows(
-        self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, *, reset: bool = True, **options: Any
-    ) -> TaskData:
-        """Return the validated arguments of `fit` or, with reset=False, of a later `partial_fit`.
-
-        Tasks with too few rows are not checked here.
-        """
+    def read_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, **options: Any) -> TaskData:
+        """Return the validated arguments of `fit`, whatever the number of rows of each task."""
         rows = read_rows(X)
-        # Sets or checks `n_features_in_` and `feature_names_in_`.
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=reset)
+        # Sets `n_features_in_` and `feature_names_in_`.
+        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True)
         data = read_training(
             rows,
             y,

@@ -95,8 +95,6 @@ class _Writer:
             return ["namespace", self.write(vars(value), path)]
         if isinstance(value, slice):
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
-        if isinstance(value, np.random.Generator):
-            return ["random", self.write(value.bit_generator.state, path)]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
             # Task features are the only data frames that models hold.
             from ..kin.task_features import plain_task_features
@@ -166,10 +164,6 @@ class _Reader:
                 return SimpleNamespace(**self._get(state))
             case "slice", [ends]:
                 return slice(*map(self._get, ends))
-            case "random", [state]:
-                generator = np.random.Generator(np.random.PCG64(0))
-                generator.bit_generator.state = self._get(state)
-                return generator
             case "function", [name]:
                 return PAIRWISE_KERNEL_FUNCTIONS[name]
             case "object", [name, items]:

@@ -1,7 +1,7 @@
 """Algorithm 2 of the paper: learn kernel weights and relationship from pairs of rows, without Gram or T x T matrices.
 
-`Rounds` are pairs of rows, which update an `OnlineState`; kernel weights are available at any time. `PairSource` draws
-rounds from a data set, and `Stream` pairs the rows of a stream.
+`PairSource` draws `Rounds`, pairs of rows of a data set, and these update an `OnlineState`. Kernel weights are available
+at any time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from ...data.forms import TaskData
 from ...kernels.grams import fit_diagonal_scaling
-from ...kernels.kernel import FittedKernel
 from ..grams.row_kernels import RowKernels
 from ..penalties.relation import Relation, RelationPenalty
 
@@ -42,17 +41,12 @@ class Rounds(NamedTuple):
 
 
 class OnlineState:
-    """State of an online run, of size O(TK); initially B = 0 and Omega = I/T.
+    """State of an online run, of size O(TK); initially B = 0 and Omega = I/T. `online_loops` explains the arrays."""
 
-    The arrays are explained in `online_loops`. A new task is unrelated to others until its weights are not zero at an
-    update of Omega.
-    """
-
-    def __init__(self, n_kernels: int, n_tasks: int = 0) -> None:
+    def __init__(self, n_kernels: int, n_tasks: int) -> None:
         self.held, self.own, self.late_own, self.total = np.zeros((4, n_tasks, n_kernels))
         self.L, (self.late, self.P) = np.eye(n_kernels), np.zeros((2, n_kernels, n_kernels))
-        self.fresh, self.rest = np.zeros(n_tasks, dtype=bool), np.array([1.0 / max(n_tasks, 1)])
-        self.counts = np.array([0, 0, 0, 0, n_tasks])
+        self.rest, self.counts = np.array([1.0 / n_tasks]), np.zeros(4, dtype=np.int64)
 
     @property
     def rounds(self) -> int:
@@ -63,23 +57,9 @@ class OnlineState:
         """Rounds that changed the weights."""
         return int(self.counts[1])
 
-    @property
-    def n_tasks(self) -> int:
-        return int(self.counts[4])
-
-    def grow(self, n_tasks: int) -> None:
-        """Make the arrays long enough for so many tasks; each joins with its first round."""
-        length = len(self.fresh)
-        if n_tasks > length:
-            more = max(n_tasks, length + length // 2) - length
-            for name in ("held", "own", "late_own", "total"):
-                setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, 0))))
-            self.fresh = np.pad(self.fresh, (0, more), constant_values=True)
-
     def weights(self, average: bool = False) -> np.ndarray:
         """Return B (K, T), or its average over rounds; projected only as far as the run has done so."""
-        last = self._sums() / self.rounds if average and self.rounds else self.held @ self.L + self.own
-        return last[: self.n_tasks].T
+        return (self._sums() / self.rounds if average and self.rounds else self.held @ self.L + self.own).T
 
     def fold(self, project: bool) -> None:
         """Move all changes since the last refresh into `held`, projected on request."""
@@ -131,10 +111,9 @@ class Online:
         from .online_loops import run_rounds
 
         settings = (1.0 / self.mu, float(self.update == "hinge"), self.project, self.refresh or 0)
-        state.grow(int(rounds.tasks.max(initial=-1)) + 1)
         done = 0
         while True:
-            tasks = state.held, state.own, state.late_own, state.fresh
+            tasks = state.held, state.own, state.late_own
             done = run_rounds(*rounds, done, *settings, *tasks, state.L, state.late, state.P, state.rest, state.counts)
             if done == len(rounds.tasks):
                 return
@@ -143,21 +122,19 @@ class Online:
     def refresh_relation(self, state: OnlineState) -> None:
         """Set Omega to the minimiser at the current weights."""
         state.fold(self.project)
-        B = state.held[: state.n_tasks].T
+        B = state.held.T
         state.P[:], state.rest[0] = self._penalty(B).relation_factors(B)
-        state.fresh &= ~state.held.any(axis=1)
 
     def relation(self, B: np.ndarray) -> Relation:
         """Return Omega at weights B (K, T): what the relationship penalty has there."""
         return self._penalty(B).relation(B)
 
     def _penalty(self, B: np.ndarray) -> RelationPenalty:
-        # In a stream, tasks may still be fewer than min_rank.
-        return RelationPenalty(B.shape[1], None, self.shrinkage, min(self.min_rank, B.shape[1]))
+        return RelationPenalty(B.shape[1], None, self.shrinkage, self.min_rank)
 
 
 class OnlineRun:
-    """A solver and its state, with a history: a record at every hundredth of `n_rounds`; in a stream (None) every 1000.
+    """A solver and its state, with a history: a record at every hundredth of `n_rounds`.
 
     With `center` the mean so far of a task's pairs is subtracted from their values, which gives the pairs' classifier
     an intercept. Without it, b'z of non-negative kernels is positive for every b >= 0, and wrong for every pair of
@@ -168,9 +145,9 @@ class OnlineRun:
         self,
         solver: Online,
         n_kernels: int,
-        n_tasks: int = 0,
+        n_tasks: int,
+        n_rounds: int,
         *,
-        n_rounds: int | None = None,
         center: bool = False,
         verbose: int = 0,
     ) -> None:
@@ -185,10 +162,8 @@ class OnlineRun:
         if self.center:
             from .online_loops import center_pairs
 
-            more = max(int(rounds.tasks.max(initial=-1)) + 2 - len(self.counts), 0)
-            self.sums, self.counts = np.pad(self.sums, ((0, more), (0, 0))), np.pad(self.counts, (0, more))
             center_pairs(rounds.tasks, rounds.values, self.sums, self.counts)
-        every, state, start = 1000 if self.n_rounds is None else max(1, self.n_rounds // 100), self.state, 0
+        every, state, start = max(1, self.n_rounds // 100), self.state, 0
         while start < len(rounds.tasks):
             stop = start + every - state.rounds % every
             self.solver.step(state, Rounds(*(array[start:stop] for array in rounds)))
@@ -196,9 +171,8 @@ class OnlineRun:
             if state.rounds % every == 0:
                 self.records.append((state.rounds, state.mistakes))
                 if self.verbose:
-                    of = "" if self.n_rounds is None else f"/{self.n_rounds:,}"
                     end, rate = "\n" if state.rounds == self.n_rounds else "\r", state.mistakes / state.rounds
-                    text = f"[kernelkin] {state.rounds:,}{of} rounds  mistakes {rate:6.2%}"
+                    text = f"[kernelkin] {state.rounds:,}/{self.n_rounds:,} rounds  mistakes {rate:6.2%}"
                     print(text, end=end, file=sys.stderr, flush=True)
 
     @property
@@ -296,79 +270,3 @@ def _standard(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     centred = y - np.average(y, weights=weight)
     size = np.sqrt(np.average(centred**2, weights=weight))
     return centred / size if size > 0 else centred
-
-
-class Stream:
-    """An online run that goes on with new rows, and a random sample of at most `capacity` rows of each task.
-
-    Every row gets a random rank, and a task keeps the rows of lowest rank, so all rows so far have the same chance.
-    An entry is a row of X with its task and target; tasks of wide data share rows.
-
-    Attributes
-    ----------
-    X : (n, d) the rows that are held.
-    row, task, y, rank : (m,) of each entry the row of X, the position of the task in `labels`, target and rank.
-    n_skipped : rows so far that had no other row of their task to be paired with.
-    """
-
-    def __init__(self, run: OnlineRun, kernels: Sequence[FittedKernel], like: TaskData, capacity: int, seed: int):
-        self.run, self.kernels, self.capacity, self.seed = run, tuple(kernels), capacity, seed
-        # Other random numbers than those of the pairs in `fit`.
-        self.rng, self.n_skipped = np.random.default_rng([seed, 1]), 0
-        self.labels: list[Any] = []
-        self.X, self.y = like.X[:0], like.y[0][:0]
-        self.row, self.task, self.rank = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)
-
-    def add(self, piece: TaskData) -> None:
-        """Add the rows of a piece to the sample."""
-        codes = {label: t for t, label in enumerate(self.labels)}
-        for label in piece.labels.tolist():
-            codes.setdefault(label, len(codes))
-        self.labels = list(codes)
-        tasks = np.repeat([codes[label] for label in piece.labels.tolist()], [len(rows) for rows in piece.rows])
-        self.row = np.concatenate([self.row, len(self.X) + np.concatenate(piece.rows)])
-        self.X = np.concatenate([self.X, piece.X]) if len(self.X) else piece.X
-        self.task = np.concatenate([self.task, tasks])
-        self.y = np.concatenate([self.y, *piece.y])
-        self.rank = np.concatenate([self.rank, self.rng.random(len(tasks))])
-
-    def shrink(self) -> None:
-        """Leave out the entries of each task beyond its capacity."""
-        order = np.lexsort((self.rank, self.task))
-        place = np.arange(len(order)) - np.searchsorted(self.task[order], self.task[order])
-        kept = np.sort(order[place < self.capacity])
-        used, self.row = np.unique(self.row[kept], return_inverse=True)
-        self.X, self.task, self.y, self.rank = self.X[used], self.task[kept], self.y[kept], self.rank[kept]
-
-    def learn(self, piece: TaskData, normalize: str | None, *, classes: bool) -> None:
-        """Pair each row of a piece with a random row of its task, from the sample or the piece, and learn from that."""
-        held = len(self.row)
-        self.add(piece)
-        values, data = RowKernels.of(self.X, self.kernels, normalize), self.data()
-        source = PairSource(data, values, [np.ones(len(rows)) for rows in data.rows], normalize, classes=classes)
-        position = np.argsort(np.argsort(self.task, kind="stable"))
-        # In the order of the rows, not of the tasks.
-        new = held + np.argsort(self.row[held:], kind="stable")
-        paired = new[source.sizes[self.task[new]] > 1]
-        self.n_skipped += len(new) - len(paired)
-        length = block_length(self.X.shape[1], len(self.kernels))
-        for start in range(0, len(paired), length):
-            part = paired[start : start + length]
-            tasks, i = self.task[part], position[part]
-            j = source.last[tasks] - (self.rng.random(len(part)) * (source.sizes[tasks] - 1)).astype(np.intp)
-            first = source.last[tasks] - source.sizes[tasks] + 1
-            self.run.step(source.rounds(tasks, i, np.where(j == i, first, j)))
-        self.shrink()
-
-    def data(self) -> TaskData:
-        """Return the sample as training data."""
-        order = np.argsort(self.task, kind="stable")
-        ends = np.searchsorted(self.task[order], np.arange(1, len(self.labels)))
-        return TaskData(
-            X=self.X,
-            rows=tuple(np.split(self.row[order], ends)),
-            y=tuple(np.split(self.y[order], ends)),
-            sample_weight=np.ones(len(self.X)),
-            labels=np.array(self.labels),
-            form="long",
-        )

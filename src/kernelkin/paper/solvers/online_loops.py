@@ -15,7 +15,7 @@ import numpy as np
 from ...compiled import compiled, helper
 
 # Places in `counts`.
-ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES, N_TASKS = 0, 1, 2, 3, 4
+ROUNDS, MISTAKES, SINCE_ROUNDS, SINCE_MISTAKES = 0, 1, 2, 3
 # Mistakes between refreshes by default, or the number of tasks if that is larger: an earlier Omega would depend only on
 # the few tasks with mistakes so far.
 REFRESH_AFTER = 100
@@ -27,15 +27,13 @@ _INTS, _FLOATS = "Array(int64, 1, 'C', readonly=True)", "Array(float64, 1, 'C', 
 _TABLE = "Array(float64, 2, 'C', readonly=True)"
 _SETTINGS = "int64, float64, float64, boolean, int64"
 _STATE = (
-    "float64[:, ::1], float64[:, ::1], float64[:, ::1], boolean[::1], float64[:, ::1], float64[:, ::1], "
-    "float64[:, ::1], float64[::1], int64[::1]"
+    "float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[:, ::1], "
+    "float64[::1], int64[::1]"
 )
 
 
 @compiled(f"({_INTS}, {_FLOATS}, {_TABLE}, {_SETTINGS}, {_STATE})", "the online solver", 2)
-def run_rounds(
-    tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, fresh, L, late, P, rest, counts
-):
+def run_rounds(tasks, signs, z, first, step, margin, project, refresh, held, own, late_own, L, late, P, rest, counts):
     """Learn from rounds from `first` on, and return the next one.
 
     tasks (n,), signs (n,) of size the weight of a round, z (n, K).
@@ -45,10 +43,9 @@ def run_rounds(
     n_kernels = z.shape[1]
     b, p = np.empty(n_kernels), np.empty(n_kernels)
     for r in range(first, len(tasks)):
-        if counts[SINCE_MISTAKES] >= (refresh if refresh else max(REFRESH_AFTER, counts[N_TASKS])):
+        if counts[SINCE_MISTAKES] >= (refresh if refresh else max(REFRESH_AFTER, len(held))):
             return r
         t, x = tasks[r], z[r]
-        counts[N_TASKS] = max(counts[N_TASKS], t + 1)
         _times(held[t], L, b)
         for k in range(n_kernels):
             b[k] += own[t, k]
@@ -61,10 +58,9 @@ def run_rounds(
         score *= np.sign(signs[r])
         if signs[r] != 0.0 and (score <= 0.0 or score < margin):
             _times(held[t], P, p)
-            alone = 1.0 / counts[N_TASKS] if fresh[t] else rest[0]
             for k in range(n_kernels):
                 b[k] = step * signs[r] * x[k]
-                _move(own, late_own, t, k, b[k] * alone, counts)
+                _move(own, late_own, t, k, b[k] * rest[0], counts)
             for i in range(n_kernels):
                 for j in range(n_kernels):
                     _move(L, late, i, j, b[j] * p[i], counts)

@@ -2,7 +2,6 @@
 
     python benchmarks/online.py literal     # T=102, K=38, 1,500 rows, against Algorithm 2 in plain NumPy
     python benchmarks/online.py tasks       # T=10,000 tasks of 50 rows, K=20, against T=1,000
-    python benchmarks/online.py stream      # 10 million rows through partial_fit; --rows for fewer
 
 All figures of one command are measured in the same run. The literal transcription is timed on fewer rounds
 (--literal-rounds) and scaled up: its rounds cost the same all along.
@@ -56,7 +55,7 @@ def learn(X, y, tasks, kernels, n_rounds, update="perceptron"):
     values = RowKernels.of(data.X, fit_kernels(kernels, data.X), "trace")
     source = PairSource(data, values, [np.ones(len(rows)) for rows in data.rows], "trace", classes=True)
     ready = time.perf_counter()
-    run = OnlineRun(Online(update=update), values.n_kernels, data.n_tasks, n_rounds=n_rounds, center=True)
+    run = OnlineRun(Online(update=update), values.n_kernels, data.n_tasks, n_rounds, center=True)
     for rounds in source.draw(np.random.default_rng(0), n_rounds):
         run.step(rounds)
     return ready - began, time.perf_counter() - ready, run
@@ -100,41 +99,18 @@ def compare_tasks(n_rounds):
     print(f"  a round of T=10,000 takes {rounds[10_000] / rounds[1000]:.2f} times as long as one of T=1,000")
 
 
-def stream(rows, block):
-    rng = np.random.default_rng(0)
-    model = TwoStageMKMTRLClassifier(gaussian_kernels([0.5, 1, 2, 4]), update="hinge", reservoir=200, random_state=0)
-    began, seen, shown = time.perf_counter(), 0, 0
-    while seen < rows:
-        X, tasks = rng.normal(size=(block, 10)), rng.integers(1000, size=block)
-        y = np.where(X[:, 0] + X[:, 1] * (tasks % 2) > 0, 1, -1)
-        model.partial_fit(X, y, tasks)
-        seen += block
-        if seen >= shown + rows / 10:
-            shown = seen
-            now, most = resident()
-            print(
-                f"{seen:>12,} rows  {time.perf_counter() - began:7.1f} s  "
-                f"{now / 1e6:6.0f} MB now, {most / 1e6:6.0f} at most",
-                flush=True,
-            )
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["literal", "tasks", "stream"], default="literal")
+    parser.add_argument("what", nargs="?", choices=["literal", "tasks"], default="literal")
     parser.add_argument("--rounds", type=int, default=100_000)
     parser.add_argument("--literal-rounds", type=int, default=1000)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--block", type=int, default=20_000)
     options = parser.parse_args(arguments)
     if options.what == "literal":
         with Workers(1):  # one thread of BLAS for both
             compare_literal(options.rounds, options.literal_rounds)
-    elif options.what == "tasks":
+    else:
         with Workers(1):
             compare_tasks(options.rounds)
-    else:
-        stream(options.rows, options.block)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ ORDER = (
     "cross_validation",
     "views",
     "precomputed",
-    "stream",
     "certificate",
     "collapse",
     "own_model",

@@ -50,9 +50,9 @@ def load(path):
 def learn(loops):
     """The first round is a mistake, so the weight of its task increases by sign times value."""
     held, own, late_own, L, late, P = (np.zeros((1, 1)) for _ in range(6))
-    one, counts = np.ones(1), np.zeros(5, dtype=np.int64)
+    one, counts = np.ones(1), np.zeros(4, dtype=np.int64)
     tasks, settings = np.zeros(1, dtype=np.int64), (0, 1.0, 0.0, True, 0)
-    loops.run_rounds(tasks, one, np.ones((1, 1)), *settings, held, own, late_own, one > 0, L, late, P, one, counts)
+    loops.run_rounds(tasks, one, np.ones((1, 1)), *settings, held, own, late_own, L, late, P, one, counts)
     return own[0, 0]
 
 

@@ -11,7 +11,6 @@ from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fit
 from kernelkin import KinRegressor, MKMTRLRegressor
 from kernelkin.data.arrays import listing
 from kernelkin.data.checks import encode_tasks
-from kernelkin.data.forms import read_training
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 LABELS = np.tile([0, 1, 1], 4)
@@ -247,13 +246,6 @@ def test_classes_and_tasks_may_be_dates():
     data = read(y=days[LABELS], tasks=days[TASKS // 10 - 1], classification=True)
     np.testing.assert_array_equal(data.labels, days)
     np.testing.assert_array_equal(data.y[0], days[LABELS[4:8]])
-
-
-def test_a_piece_of_a_stream_may_have_tasks_of_one_row_but_no_other_columns():
-    reader = fitted()
-    assert [len(rows) for rows in read_training(X[:2], Y[:2], [1, 2], classification=False).rows] == [1, 1]
-    with pytest.raises(ValueError, match=r"^X has 2 features, but Reader is expecting 3 features as input\.$"):
-        reader.read_rows(X[:, :2], Y, TASKS, reset=False)
 
 
 def test_tasks_of_another_type_are_told():

@@ -11,7 +11,6 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelkin
-from kernelkin import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 from robustness.estimators import (
     CLASSIFIERS,
     ESTIMATORS,
@@ -122,19 +121,6 @@ def test_rows_to_predict_at_which_a_kernel_overflows(name):
     model = fit(name, clean, kernels="poly")
     with pytest.raises(ValueError, match=r"^kernel 'poly3?' overflows.* at rows to predict"):
         model.predict(1e140 * clean.X, tasks=clean.tasks)
-
-
-@pytest.mark.parametrize("estimator", [TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor])
-def test_a_stream_of_tasks_of_one_row_has_no_pairs_and_no_predictions(estimator):
-    n = 100_000
-    X = np.random.default_rng(0).normal(size=(n, 2))
-    y = np.resize(["no", "yes"], n) if estimator is TwoStageMKMTRLClassifier else X[:, 0]
-    model = estimator("linear").partial_fit(X, y, tasks=np.arange(n))
-    assert model.n_skipped_ == n
-    with pytest.raises(
-        ValueError, match=r"task 0 has one sample only \(n_samples=1\) with a label and a positive weight"
-    ):
-        model.predict(X[:1], tasks=[0])
 
 
 PRECOMPUTED = {

@@ -3,11 +3,10 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from kernelkin import linear_kernels
-from robustness.estimators import ESTIMATORS, Data, N, clean_data, fit, values
+from robustness.estimators import ESTIMATORS, clean_data, fit
 
 NAN = float("nan")
 POSITIVE, NOT_NEGATIVE = r"a float in the range \(0\.0, inf\)", r"a float in the range \[0\.0, inf\)"
@@ -214,34 +213,3 @@ def test_a_kernel_is_refused_by_name(kind):
     kernels, message = KERNELS[kind]
     with pytest.raises((ValueError, TypeError), match=f"^{message}$"):
         fit("MKMTRLRegressor", clean_data("MKMTRLRegressor"), kernels=kernels)
-
-
-STREAMS = {
-    "fewer columns": (lambda data: data._replace(X=data.X[:, :2]), "^X has 2 features, but .+ is expecting 3 features"),
-    "other names": (lambda data: data._replace(X=data.X.rename(columns={"b": "z"})), "^The feature names should match"),
-    "no tasks": (lambda data: data._replace(tasks=None), "^this model was fitted on long data, but got single data$"),
-    "other classes": (lambda data: data._replace(y=[{}] * N), r"^Unknown label type: unknown\. Maybe you are"),
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "before"),
-    [
-        ("fewer columns", "TwoStageMKMTRLRegressor", "partial_fit"),
-        ("other names", "TwoStageMKMTRLRegressor", "fit"),
-        ("no tasks", "TwoStageMKMTRLClassifier", "fit"),
-        ("other classes", "TwoStageMKMTRLClassifier", "partial_fit"),
-    ],
-)
-def test_a_piece_that_does_not_fit_the_first_is_refused_and_changes_nothing(kind, name, before):
-    clean = clean_data(name)
-    model = ESTIMATORS[name]()
-    framed = clean if kind == "fewer columns" else clean._replace(X=pd.DataFrame(clean.X, columns=list("abc")))
-    getattr(model, before)(framed.X, framed.y, tasks=framed.tasks)
-    model.partial_fit(framed.X, framed.y, tasks=framed.tasks)
-    expected = values(model, framed.X, framed.tasks)
-    change, message = STREAMS[kind]
-    piece: Data = change(framed)
-    with pytest.raises((ValueError, TypeError), match=message):
-        model.partial_fit(piece.X, piece.y, tasks=piece.tasks)
-    np.testing.assert_array_equal(values(model, framed.X, framed.tasks), expected)

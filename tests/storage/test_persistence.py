@@ -141,15 +141,6 @@ def test_what_only_a_fit_uses_is_left_out(path):
     assert load_model(path).model.random_state is None
 
 
-def test_a_two_stage_model_continues_its_stream(path):
-    fitted = TwoStageMKMTRLRegressor(n_rounds=50, random_state=0).fit(X, Y, tasks=TASKS)
-    save_model(fitted, path)
-    loaded = load_model(path).model
-    for one in (fitted, loaded):
-        one.partial_fit(X[:6], Y[:6], tasks=TASKS[:6])
-    assert_array_equal(loaded.predict(X, tasks=TASKS), fitted.predict(X, tasks=TASKS))
-
-
 def table():
     return FRAME.assign(unit=TASKS, y=1000 + 50 * Y, colour=np.tile(["red", "blue"], 12))
 

@@ -123,10 +123,6 @@ def test_wide_data_precomputed_kernels_and_more_than_two_classes():
     other = TwoStageMKMTRLClassifier("precomputed", **options).fit(grams, Y)
     np.testing.assert_allclose(other.kernel_weights_, model.kernel_weights_, atol=1e-8)
     assert np.mean(other.predict(grams) == model.predict(X)) > 0.99
-    piecewise = TwoStageMKMTRLClassifier(kernels, C=10, random_state=0)
-    for part in np.split(np.arange(60), [20, 40]):
-        piecewise.partial_fit(X[part], Y[part])
-    assert piecewise.score(X, Y) > 0.7 and piecewise.predict(X).shape == (60, 2)
 
 
 @pytest.mark.parametrize("average", [True, False])

@@ -77,9 +77,8 @@ def test_the_second_stage_at_even_weights_is_the_average_kernel(kind, normalize)
     expected = average(data.kernels, C=3.0, normalize=normalize, tol=1e-8).fit(data.data, data.target, tasks=data.tasks)
     given = expected.training_data(data.data, data.target, data.tasks)
     targets = Classification() if kind == "classification" else Regression()
-    learned = {"kernels": expected.kernels_, "weights": expected.kernel_weights_}
-    fit = TwoStageFit(targets=targets, C=3.0, normalize=normalize, tol=1e-8, **learned)
-    fitted = fit.plan(given).run(RunOptions()).attributes
+    fit = TwoStageFit(targets=targets, kernels=data.kernels, C=3.0, normalize=normalize, tol=1e-8)
+    fitted = fit.plan(given).fit_machines(expected.kernel_weights_, 0, RunOptions()).attributes
     assert fitted["objective_"] == pytest.approx(expected.objective_, rel=1e-7)
     for a, other in zip(fitted["dual_coef_"], expected.dual_coef_, strict=True):
         np.testing.assert_allclose(a, other, atol=1e-5)
@@ -92,15 +91,15 @@ def test_tasks_that_share_precomputed_grams_have_the_machines_of_one_task_at_a_t
     Y = X @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(40, 3))
     Y = (Y > 0).astype(float) if kind == "classification" else Y
     Y[:5, 1] = np.nan
-    kernels = fit_kernels([*linear_kernels(per_feature=True), *gaussian_kernels([1.0])], X)
-    grams = np.moveaxis([kernel(X) for kernel in kernels], 0, 2)
+    kernels = [*linear_kernels(per_feature=True), *gaussian_kernels([1.0])]
+    grams = np.moveaxis([kernel(X) for kernel in fit_kernels(kernels, X)], 0, 2)
     targets = Classification() if kind == "classification" else Regression()
-    weights = rng.dirichlet(np.ones(len(kernels)), size=3)
+    weights = rng.dirichlet(np.ones(4), size=3)
     fitted = []
     for rows, own in ((X, kernels), (grams, "precomputed")):
         data = AverageRegressor(own).training_data(rows, Y)
-        fit = TwoStageFit(targets=targets, kernels=own, C=3.0, normalize=normalize, tol=1e-9, weights=weights)
-        found = fit.plan(data).run(RunOptions()).attributes
+        fit = TwoStageFit(targets=targets, kernels=own, C=3.0, normalize=normalize, tol=1e-9)
+        found = fit.plan(data).fit_machines(weights, 0, RunOptions()).attributes
         fitted.append((found, found["functions_"].values(rows, None)))
     (alone, values_alone), (together, values_together) = fitted
     assert together["objective_"] == pytest.approx(alone["objective_"], rel=1e-7)

@@ -1,7 +1,7 @@
 """Algorithm 2 of the paper: learn kernel weights and relationship from pairs of rows, without Gram or T x T matrices.
 
-`PairSource` draws `Rounds`, pairs of rows of a data set, and these update an `OnlineState`. Kernel weights are available
-at any time.
+`PairSource` draws `Rounds`, pairs of rows of a data set. They update an `OnlineState`, which has the kernel weights at
+any time.
 """
 
 from __future__ import annotations

@@ -162,15 +162,6 @@ def test_bytes_of_arrays_are_read_once():
         load(b'{"nodes": [], "root": null}', bytes(8))
 
 
-def test_generators_are_whole(saved):
-    state = next(node for node in saved.nodes if node[0] == "dict" and ["bit_generator", "PCG64"] in node[1])
-    state[1].pop()
-    with pytest.raises(ModelFileError, match="does not hold the values of a model"):
-        saved.write().load()
-    with pytest.raises(ValueFault, match="does not hold the values of a model"):
-        load(*dump(np.random.Generator(np.random.SFC64(0))))
-
-
 def test_many_empty_objects_are_refused_before_they_are_parsed(saved, monkeypatch):
     """Twenty million of them took 1.7 GiB."""
     text = b'{"nodes":[' + b"{}," * 20_000 + b"{}]}"
@@ -183,10 +174,10 @@ def test_many_empty_objects_are_refused_before_they_are_parsed(saved, monkeypatc
     assert MOST_PARTS < 10**7
 
 
-@pytest.mark.parametrize("node", [["dict", []], ["objects", [0], []], ["random", {"at": 0}]])
+@pytest.mark.parametrize("node", [["dict", []], ["objects", [0], []]])
 def test_memory_is_bounded_by_the_size_of_a_file_whatever_it_repeats(saved, node):
     saved.tree["nodes"].extend([node] * 50_000)
-    assert refused_or_loaded(saved.write().path) is None or node[0] != "random"
+    assert refused_or_loaded(saved.write().path) is None
 
 
 def test_deep_nesting_is_refused(saved):
@@ -206,11 +197,9 @@ def test_values_of_all_kinds_come_back_as_they_were():
         "dates": np.array(["2024-01-31"], dtype="M8[D]"), "date": np.datetime64("2024-01-31T12"),
         "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True), np.str_("x")],
         "space": SimpleNamespace(a=1, b=[2.5]), "twice": [shared, shared], "big": np.arange(3, dtype=">i4"),
-        "rng": np.random.default_rng(3),
     }  # fmt: skip
     found = load(*dump(value))
     assert found["twice"][0] is found["twice"][1]
-    assert found.pop("rng").integers(10**9) == value.pop("rng").integers(10**9)
     for name, (one, other) in {name: (value[name], found[name]) for name in value}.items():
         np.testing.assert_equal(other, one, err_msg=str(name))
         assert type(one) is type(other)
@@ -221,7 +210,7 @@ def test_values_of_all_kinds_come_back_as_they_were():
 
 
 def test_what_a_file_cannot_hold_is_refused_when_it_is_written():
-    for value in [date(2024, 1, 1), print, int, np.zeros(2, dtype=[("a", "f8")]), 1j]:
+    for value in [date(2024, 1, 1), print, int, np.random.default_rng(0), np.zeros(2, dtype=[("a", "f8")]), 1j]:
         model = MeanRegressor()
         model.here = value
         with pytest.raises(ValueFault, match=r"^here is "):

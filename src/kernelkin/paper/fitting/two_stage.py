@@ -188,8 +188,8 @@ class TwoStagePlan(NamedTuple):
             "functions_": task_functions(data, bank, weights.T, a, intercepts),
         }
         if fit.classification:
-            attributes["task_classes_"] = task_classes(data)
-            attributes["classes_"] = np.unique(np.concatenate(attributes["task_classes_"]))
+            of_task = task_classes(data)
+            attributes |= {"task_classes_": of_task, "classes_": np.unique(np.concatenate(of_task))}
         return Fitted(attributes)
 
     def _solve(

@@ -87,7 +87,8 @@ class SquaredLoss:
         self, functions: KinFunctions, queries: Queries, offset: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of targets (q,), or (q, T) for wide data without codes."""
-        codes = queries.codes
+        codes, units = queries.codes, functions.units
+        assert units is not None
         if codes is None:
             queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = functions.latent(queries.X, functions.groups_of(queries))
@@ -95,20 +96,20 @@ class SquaredLoss:
         weights = functions.weights_of(codes)[:, :, None]
         mean, variance = average(list(zip(means, variances + noise, strict=True)), list(weights))
         if functions.wide:
-            location, spread = functions.units.location, functions.units.spread
+            location, spread = units.location, units.spread
             if codes is not None:
                 # For a task that was not in training, all outputs are the same.
                 rows = np.arange(len(queries.X))
                 mean, variance = mean[rows, codes], variance[rows, codes]
-                location, spread = functions.units.of(codes)
+                location, spread = units.of(codes)
         else:
             assert codes is not None
             mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = functions.units.of(np.where(codes < functions.n_tasks, codes, -1))
+            location, spread = units.of(np.where(codes < functions.n_tasks, codes, -1))
         deviation = spread * np.sqrt(variance)
         if codes is not None:
             is_new = (codes < 0) | (codes >= functions.n_tasks)
-            deviation = np.hypot(deviation, np.where(is_new, functions.units.new_deviation, 0.0))
+            deviation = np.hypot(deviation, np.where(is_new, units.new_deviation, 0.0))
         return location + spread * mean, deviation
 
     def ends(self, mean: np.ndarray, deviation: np.ndarray, quantile: float) -> np.ndarray:

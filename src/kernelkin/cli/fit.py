@@ -12,6 +12,7 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..files import check_writable
+from ..kin.losses import LOSSES
 from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations
 from ..relations.baselines import BASELINES, make_baselines
@@ -205,7 +206,8 @@ def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> 
     """Return the test of the task relations; None for counts, too many tasks, or fewer than two tasks with two rows."""
     tasks = schema.first_tasks(frame)
     sizes = None if tasks is None else np.unique(tasks, return_counts=True)[1]
-    if getattr(model, "loss", "") == "poisson":
+    loss = LOSSES.get(getattr(model, "loss", ""))
+    if loss is not None and not loss.is_linear:
         return None
     if not 2 <= len(model.tasks_) <= MOST_TASKS or (sizes is not None and (sizes > 1).sum() < 2):
         return None

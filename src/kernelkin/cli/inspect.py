@@ -11,7 +11,7 @@ import numpy as np
 from ..data.arrays import listing
 from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
-from ..kin.effects import task_effects
+from ..kin.effects import scale_name, task_effects
 from ..registry import all_models
 from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
 from ..relations.sharing import COVERAGE, NEW_ROWS, SharingReport
@@ -185,8 +185,7 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     table = table.sort_values("level", ascending=False)
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
-    unit = schema.target if schema is not None and schema.regression else "log odds"
-    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
+    unit = scale_name(model, "the target" if schema is None else schema.target)
     terminal.say(
         f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import listing
+from ..kin.losses import LOSSES, SquaredLoss
 from ..tables.cells import Decimal, as_numbers
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
@@ -61,6 +62,8 @@ class TableProblem:
 
 def load_problem(arguments: Namespace) -> TableProblem:
     """Read the table given by the arguments; errors name the file."""
+    if arguments.loss is not None and arguments.loss not in LOSSES:
+        raise ValueError(f"--loss {arguments.loss}: there are {listing(list(LOSSES))}")
     arguments.regression |= arguments.loss is not None
     targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))
     if not tasks and len(targets) == 1:
@@ -71,7 +74,7 @@ def load_problem(arguments: Namespace) -> TableProblem:
         raise ValueError(f"--task and --target are the same column, {targets[0]!r}")
     frame = read_table(arguments.data, tasks, targets, text_format(arguments))
     exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
-    if exposures and arguments.loss != "poisson":
+    if exposures and not _loss(arguments).takes_offset:
         raise ValueError("--offset and --exposure are for counts: add --loss poisson")
     special = [*targets, *tasks, *exposures, *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
@@ -84,6 +87,10 @@ def load_problem(arguments: Namespace) -> TableProblem:
     if arguments.day_first is None:
         problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     return problem
+
+
+def _loss(arguments: Namespace) -> SquaredLoss:
+    return LOSSES[arguments.loss or SquaredLoss.name]
 
 
 @contextmanager
@@ -103,11 +110,11 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
-    kind = "Counts" if arguments.loss == "poisson" else "Regression" if regression else "Classification"
-    notes.append(f"{kind}: {why}.")
+    kind = _loss(arguments).kind if regression else "classification"
+    notes.append(f"{kind.capitalize()}: {why}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
     options = {name: getattr(arguments, name) for name in ("drop", "decimal", "day_first", "offset", "exposure")}
-    options |= {"units": units, "standardise": arguments.loss != "poisson"}
+    options |= {"units": units, "standardise": _loss(arguments).is_linear}
     return TableProblem(frame, tasks, targets, regression, options, tuple(notes), tiny)
 
 

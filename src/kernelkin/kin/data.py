@@ -13,7 +13,6 @@ from ..data.arrays import listing
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
 
@@ -141,40 +140,6 @@ def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, Ta
         columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
         found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
     return found
-
-
-def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:
-    """Return the units of targets; if the columns of y are tasks, each task has its own."""
-    if has_features:
-        # Levels and spreads of tasks must stay comparable, because they depend on the features.
-        return pooled_units(labelled.y, n_tasks, weight)
-    if not labelled.wide:
-        return choose_units(labelled.y, labelled.codes, n_tasks, weight)
-    n = len(labelled.y)
-    codes, weights = np.repeat(np.arange(n_tasks), n), np.tile(weight, n_tasks)
-    return choose_units(labelled.y.T.ravel(), codes, n_tasks, weights, own=True)
-
-
-def check_counts(labelled: LabelledRows) -> None:
-    """Raise if a target is not a count, and name the first such target."""
-    wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        what = "negative" if labelled.y[at] < 0 else "not a whole number"
-        raise ValueError(
-            f'loss="poisson" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
-            f"{labelled.rows[at]}"
-        )
-    if not labelled.y.any():
-        raise ValueError('loss="poisson" needs counts, but all of y is zero')
-
-
-def count_units(data: TaskData, labelled: LabelledRows, weight: np.ndarray) -> tuple[TargetUnits, np.ndarray]:
-    """Return units whose location is the log of the mean rate, and the offsets (N,) of all rows relative to it."""
-    offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
-    center = float(np.log(weight @ labelled.y / (weight @ np.exp(offset))))
-    T = data.n_tasks
-    return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), offset + center
 
 
 def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:

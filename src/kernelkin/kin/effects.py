@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
+from sklearn.base import is_classifier
 
 from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
@@ -16,6 +17,7 @@ from ..mixed.effects import GroupPosterior, mean_and_slopes, training_rows, wide
 from ..tables.cells import need_pandas
 from ..tables.columns import encode_columns
 from .functions import KinFunctions
+from .losses import LOSSES
 
 # Functions are averaged over at most this many training rows.
 REFERENCES = 200
@@ -70,6 +72,11 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
             found[f"standard_error of {names[column][0]}"] = errors[:, i]
     pandas = need_pandas()
     return pandas.DataFrame(found, index=pandas.Index(labels, name=name))
+
+
+def scale_name(model: Any, unit: str = "") -> str:
+    """Return the name of the scale that effects are on, for targets with a name or unit, if that is known."""
+    return "log odds" if is_classifier(model) else LOSSES[model.loss].scale_name(unit)
 
 
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:

@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..data.arrays import Table
+from ..data.arrays import Table, listing
 from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
@@ -23,6 +22,7 @@ from ..tables.encoder import TableEncoder
 from .data import join_task_features
 from .effects import explain, task_effects
 from .fit import KinFit
+from .losses import LOSSES
 from .task_features import read_task_kernels
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
@@ -63,7 +63,7 @@ _PARAMETERS: dict[str, Parameter] = {
         '{"squared", "poisson"}',
         '"squared": normal noise. "poisson": y holds counts, and the logarithm of their expected value is modelled. '
         "Predictions are means, ends of intervals are whole numbers, and scores are shares of deviance explained.",
-        [StrOptions({"squared", "poisson"})],
+        [StrOptions(set(LOSSES))],
         "squared",
     ),
     "kernels": Parameter(
@@ -235,11 +235,6 @@ class KinEstimator(MultiTaskEstimator):
         return model
 
 
-def deviance_score(y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
-    """Return D^2, the share of the Poisson deviance from the mean that is explained; NaN if all counts are equal."""
-    return d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1) if np.ptp(y) else float("nan")
-
-
 @describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL, **_PARAMETERS)
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
@@ -324,13 +319,12 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         -------
         score : float
         """
-        if self.loss == "squared" and self.data_form_ == "wide":
+        if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
-        score = deviance_score if self.loss == "poisson" else r2_score
-        return float(score(y[known], predicted[known], sample_weight=weight))
+        return float(LOSSES[self.loss].score(y[known], predicted[known], sample_weight=weight))
 
     def score_tasks(
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None
@@ -350,14 +344,14 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         queries = self.read_queries(X, tasks)
         prediction = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))[0]
-        score = deviance_score if self.loss == "poisson" else r2_score
-        return self._score_each(queries, y, prediction, sample_weight, score, 2)
+        return self._score_each(queries, y, prediction, sample_weight, LOSSES[self.loss].score, 2)
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
         if offset is None:
             return None
-        if self.loss != "poisson":
-            raise ValueError(f'offset is for loss="poisson", but loss={self.loss!r}')
+        if not LOSSES[self.loss].takes_offset:
+            takers = listing([name for name, loss in LOSSES.items() if loss.takes_offset])
+            raise ValueError(f"offset is for loss={takers}, but loss={self.loss!r}")
         values = column_or_1d(offset, dtype=np.float64)
         if len(values) != n or not np.isfinite(values).all():
             raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")

@@ -14,11 +14,11 @@ import numpy as np
 from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
-from ..mixed.average import Member, Search, average
+from ..mixed.average import Member, Search
 from ..mixed.columns import GroupMeans
 from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
-from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
+from ..mixed.likelihoods import Bernoulli, LabelRegression, Likelihood
 from ..mixed.structures import (
     EXACT_ROWS,
     FEW_STRUCTURES,
@@ -40,18 +40,16 @@ from .data import (
     ClassCodes,
     GivenKernels,
     LabelledRows,
-    check_counts,
     class_weights,
     column_families,
-    count_units,
     in_order_of_content,
     join_cells,
     merge_copies,
     row_folds,
     row_keys,
-    target_units,
 )
-from .functions import KinFunctions, Link, Scores, count_moments, count_scores
+from .functions import KinFunctions, Link
+from .losses import LOSSES
 from .task_features import read_task_kernels
 
 # Members with less weight than this are left out of the average.
@@ -68,8 +66,6 @@ LEAST_GROUPS = 5
 # curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 ROWS_OF_CURVES, MOST_CURVES = 10, 600
-# Counts contain less information on differences between groups than numbers do, so these structures are tried too.
-COUNTS = (Structure("levels", slopes=False), Structure("slopes, loose", rho=0.02))
 GIVEN = (
     Structure("given kernels", slopes=False),
     Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
@@ -114,8 +110,8 @@ class KinPlan:
         self.fit, self.data = fit, data
         self.classes = classes = ClassCodes.of(data) if fit.classification else None
         binary = classes is None or (fit.class_weight is None and all(len(own) == 2 for own in classes.of_task))
-        self.counts = fit.loss == "poisson"
-        labelled = LabelledRows.of(data, binary and fit.task_features is None and not self.counts)
+        self.loss = LOSSES[fit.loss]
+        labelled = LabelledRows.of(data, binary and fit.task_features is None and self.loss.is_linear)
         keys = row_keys(labelled, data)
         order = in_order_of_content(labelled, keys)
         labelled = labelled.take(order)
@@ -132,19 +128,13 @@ class KinPlan:
         if fit.kernels is not None:
             self.given, values = GivenKernels.fit(fit.kernels, data, self.labelled.rows, weight)
         self.units, z, offset = None, np.empty(0), None
-        if self.counts:
-            check_counts(self.labelled)
-            self.units, offset = count_units(data, self.labelled, weight)
-            z = self.labelled.y[:, None]
-        elif classes is not None:
+        if classes is not None:
             z = classes.encode(self.labelled.y, self.labelled.codes)
             weight = class_weights(fit.class_weight, classes, self.labelled, weight)
             if self.labelled.wide or not classes.is_binary:
                 z = 2.0 * z - 1.0
         else:
-            self.units = target_units(self.labelled, data.n_tasks, weight, has_features=bool(task_kernels))
-            location, spread = self._units()
-            z = ((self.labelled.y - location) / spread).reshape(len(kept), -1)
+            self.units, z, offset = self.loss.prepare(self.labelled, data, weight, bool(task_kernels))
         rows, wide = self.labelled.rows, self.labelled.wide
         # With kernels of the user, columns are not used.
         X = np.empty((len(rows), 0)) if self.given else np.asarray(data.X[rows], dtype=np.float64)
@@ -160,11 +150,6 @@ class KinPlan:
             kernels=values,
             task_kernels=task_kernels,
         )
-
-    def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return location and spread of the target of each row (M,) or, on wide data, of each task (T,)."""
-        assert self.units is not None
-        return (self.units.location, self.units.spread) if self.labelled.wide else self.units.of(self.labelled.codes)
 
     def memory(self, n_jobs: int = 1) -> Need:
         """Return an upper bound on memory: a few matrices of all rows, or features and blocks of groups."""
@@ -189,9 +174,7 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
-        if self.counts:
-            found += COUNTS
-        found += self._further()
+        found += [*self.loss.structures, *self._further()]
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -233,10 +216,8 @@ class KinPlan:
 
     def likelihood(self) -> Likelihood:
         """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
-        if self.counts:
-            return Poisson()
         if self.classes is None:
-            return Gaussian()
+            return self.loss.likelihood()
         return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
 
     def run(self, options: RunOptions) -> Fitted:
@@ -338,26 +319,11 @@ class KinPlan:
             "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
-        if self.counts:
-            f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
-            mean, deviation = count_moments(f, variance, weights[:, None])
-            known, y = ~np.isnan(mean), self.rows.z[:, 0]
-            given = (y[known], mean[known], deviation[known])
-            residuals = (given[0] - given[1]) / given[2]
-            scores = Scores.of(count_scores(*given)[:, None], residuals[:, None], self.rows.weight[known])
-            functions = KinFunctions(**base, units=self.units, scores=scores)
-            return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
-        if self.classes is None:
-            parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
-            mean, variance = average(parts, weights.tolist())
-            known = ~np.isnan(mean).any(axis=1)
-            residuals = np.abs((self.rows.z - mean) / np.sqrt(variance))[known]
-            scores = Scores.of(residuals, residuals, self.rows.weight[known])
-            location, spread = self._units()
-            values = location + spread * (mean if self.labelled.wide else mean[:, 0])
-            deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])
-            held = self._held_out(values, deviations * scores.scale)
-            return {"functions_": KinFunctions(**base, units=self.units, scores=scores), "held_out_": held}
+        if self.units is not None:
+            given = self.rows.z, self.labelled, self.rows.weight, self.units
+            values, deviations, scores = self.loss.calibrate(members, weights, *given)
+            functions = KinFunctions(**base, loss=self.loss, units=self.units, scores=scores)
+            return {"functions_": functions, "held_out_": self._held_out(values, deviations)}
         each = [likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
-from scipy.stats import nbinom, norm
+from scipy.stats import norm
 
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
-from ..mixed.average import average
 from ..mixed.effects import training_rows
-from ..mixed.likelihoods import Likelihood, Poisson
+from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
 from ..mixed.units import TargetUnits
@@ -96,6 +95,7 @@ class KinFunctions:
     likelihood: Likelihood  # the likelihood of the targets
     wide: bool  # whether tasks are outputs on the same rows
     n_tasks: int  # T
+    loss: Any = None  # the loss of a regressor, one of `losses.LOSSES`
     units: TargetUnits | None = None  # the units of the targets, for a regressor
     scores: Scores | None = None  # scores of held-out targets, for a regressor
     # classes, link: classes and calibration, for a classifier.
@@ -152,47 +152,12 @@ class KinFunctions:
             offset = None if offset is None else np.repeat(offset, self.n_tasks)
             mean, deviation = self.moments(every_task(queries, self.n_tasks), offset)
             return mean.reshape(-1, self.n_tasks), deviation.reshape(-1, self.n_tasks)
-        if not isinstance(self.likelihood, Poisson):
-            return self._normal(queries)
-        assert self.units is not None
-        f, variance = self.latent(queries.X, self.groups_of(queries))
-        f = f[:, :, 0] + self.units.new_location + (0.0 if offset is None else offset)
-        return count_moments(f, variance[:, :, 0], self.weights_of(queries.codes))
+        return self.loss.moments(self, queries, offset)
 
     def ends(self, mean: np.ndarray, deviation: np.ndarray, coverage: float) -> np.ndarray:
-        """Return intervals (..., 2) of targets with these means and deviations; for counts, of integers."""
+        """Return intervals (..., 2) of targets with these means and deviations."""
         assert self.scores is not None
-        quantile = self.scores.quantile(coverage)
-        if not isinstance(self.likelihood, Poisson):
-            return np.stack([mean - quantile * deviation, mean + quantile * deviation], axis=-1)
-        counts, level = count_distribution(mean, deviation), norm.cdf([-quantile, quantile])
-        return np.stack([counts.ppf(level[0]), counts.ppf(level[1])], axis=-1)
-
-    def _normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
-        assert self.units is not None
-        codes = queries.codes
-        if codes is None:
-            queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
-        means, variances = self.latent(queries.X, self.groups_of(queries))
-        noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
-        weights = self.weights_of(codes)[:, :, None]
-        mean, variance = average(list(zip(means, variances + noise, strict=True)), list(weights))
-        if self.wide:
-            location, spread = self.units.location, self.units.spread
-            if codes is not None:
-                # For a task that was not in training, all outputs are the same.
-                rows = np.arange(len(queries.X))
-                mean, variance = mean[rows, codes], variance[rows, codes]
-                location, spread = self.units.of(codes)
-        else:
-            assert codes is not None
-            mean, variance = mean[:, 0], variance[:, 0]
-            location, spread = self.units.of(np.where(codes < self.n_tasks, codes, -1))
-        deviation = spread * np.sqrt(variance)
-        if codes is not None:
-            is_new = (codes < 0) | (codes >= self.n_tasks)
-            deviation = np.hypot(deviation, np.where(is_new, self.units.new_deviation, 0.0))
-        return location + spread * mean, deviation
+        return self.loss.ends(mean, deviation, self.scores.quantile(coverage))
 
     def probabilities(self, queries: Queries) -> np.ndarray:
         """Return the probabilities (q, C) of all classes, or (q, T, C) without codes."""
@@ -258,23 +223,3 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
             others = np.setdiff1d(np.arange(len(classes.classes)), at)
             out[np.ix_(rows, others)] = 0.0
     return out / out.sum(axis=1, keepdims=True)
-
-
-def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q), weights (M, q)."""
-    rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
-    mean = (weights * rate).sum(0)
-    return mean, np.sqrt(mean + np.maximum((weights * rate**2 * np.exp(variance)).sum(0) - mean**2, 0.0))
-
-
-def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
-    """Return negative binomial distributions with these means and deviations; nearly Poisson without overdispersion."""
-    mean = np.maximum(mean, 1e-12)
-    size = np.maximum(mean**2 / np.maximum(deviation**2 - mean, 1e-9 * mean), 1e-9)
-    return nbinom(size, size / (size + mean))
-
-
-def count_scores(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Return the normal quantile at which the interval of each count (n,) just contains it."""
-    counts = count_distribution(mean, deviation)
-    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.ppf(counts.cdf(y - 1.0))))

@@ -12,6 +12,8 @@ from sklearn.base import is_classifier
 
 from ..data.arrays import Table
 from ..data.forms import Queries
+from ..kin.effects import scale_name
+from ..kin.losses import LOSSES
 from ..paper.uncertainty import class_probabilities
 from ..relations.sharing import COVERAGE
 from ..storage.model_files import SavedModel
@@ -67,8 +69,8 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
             ends = [values_of(saved, one.set(few, v), few_codes) for v in (0, (last + 1) // 2, last)]
             changes.append(float(np.ptp(ends, axis=0).mean()))
         inputs = [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
-    counts = getattr(saved.model, "loss", "") == "poisson"
-    bounds = (0.0 if counts or is_classifier(saved.model) else -np.inf, 1.0 if is_classifier(saved.model) else np.inf)
+    loss = LOSSES.get(getattr(saved.model, "loss", ""))
+    bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf if loss is None else loss.least, np.inf)
     found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in inputs]
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
@@ -169,8 +171,7 @@ def groups_content(saved: SavedModel) -> dict[str, Any] | None:
         return None
     scales = np.ones(1) if schema is None or is_classifier(model) else np.array(schema.target_scales)
     names = ("level", "low", "high", "raw_level")
-    unit = "log odds" if is_classifier(model) else _quantity(saved, model)
-    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
+    unit = scale_name(model, _quantity(saved, model))
     return {"unit": unit, "coverage": COVERAGE} | {name: numbers(table[name].to_numpy() * scales) for name in names}
 
 

@@ -1,0 +1,208 @@
+"""Losses of KinRegressor: what targets may be, and how functions become means, intervals and scores.
+
+A loss is registered in `LOSSES`. Other modules use its attributes and methods; they do not compare names of losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.stats import nbinom, norm
+from sklearn.metrics import d2_tweedie_score, r2_score
+
+from ..data.forms import Queries, TaskData
+from ..mixed.average import Member, average
+from ..mixed.likelihoods import Gaussian, Likelihood, Poisson
+from ..mixed.structures import Structure
+from ..mixed.units import TargetUnits, choose_units, pooled_units
+from .data import LabelledRows
+from .functions import Scores
+
+if TYPE_CHECKING:
+    from .functions import KinFunctions
+
+
+class SquaredLoss:
+    """Numbers with normal noise; they are standardised."""
+
+    name: ClassVar[str] = "squared"
+    kind: ClassVar[str] = "regression"  # the kind of problem, in messages
+    is_linear: ClassVar[bool] = True  # whether functions have the scale of the targets, so that these have units
+    takes_offset: ClassVar[bool] = False  # whether rows may have a logarithm of exposure
+    least: ClassVar[float] = -np.inf  # the least mean of a target
+    structures: ClassVar[tuple[Structure, ...]] = ()  # structures beside the usual ones
+    likelihood: ClassVar[type[Likelihood]] = Gaussian
+
+    def scale_name(self, unit: str = "") -> str:
+        """Return the name of the scale of functions, for targets with a name or unit, if that is known."""
+        return unit or "units of the target"
+
+    def score(self, y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
+        return r2_score(y, predicted, sample_weight=sample_weight)
+
+    def prepare(
+        self, labelled: LabelledRows, data: TaskData, weight: np.ndarray, has_features: bool
+    ) -> tuple[TargetUnits, np.ndarray, np.ndarray | None]:
+        """Return the units of targets, the targets (N, r) of mixed models, and the offsets (N,) of rows, if any.
+
+        If the columns of y are tasks, each task has its own units. `has_features` is whether tasks have features.
+        """
+        T = data.n_tasks
+        if has_features:
+            # Levels and spreads of tasks must stay comparable, because they depend on the features.
+            units = pooled_units(labelled.y, T, weight)
+        elif not labelled.wide:
+            units = choose_units(labelled.y, labelled.codes, T, weight)
+        else:
+            codes, weights = np.repeat(np.arange(T), len(labelled.y)), np.tile(weight, T)
+            units = choose_units(labelled.y.T.ravel(), codes, T, weights, own=True)
+        location, spread = _of_rows(units, labelled)
+        return units, ((labelled.y - location) / spread).reshape(len(labelled.y), -1), None
+
+    def calibrate(
+        self,
+        members: Sequence[Member],
+        weights: np.ndarray,
+        z: np.ndarray,
+        labelled: LabelledRows,
+        row_weight: np.ndarray,
+        units: TargetUnits,
+    ) -> tuple[np.ndarray, np.ndarray, Scores]:
+        """Return means and standard deviations of held-out targets, and the scores that calibrate intervals.
+
+        `weights` (M,) are those of the members, `z` (N, r) the targets that `prepare` returned.
+        """
+        mean, variance = average([(m.mean, m.variance + m.noise[:, None]) for m in members], weights.tolist())
+        known = ~np.isnan(mean).any(axis=1)
+        residuals = np.abs((z - mean) / np.sqrt(variance))[known]
+        scores = Scores.of(residuals, residuals, row_weight[known])
+        location, spread = _of_rows(units, labelled)
+        values = location + spread * (mean if labelled.wide else mean[:, 0])
+        deviations = spread * np.sqrt(variance if labelled.wide else variance[:, 0])
+        return values, deviations * scores.scale, scores
+
+    def moments(
+        self, functions: KinFunctions, queries: Queries, offset: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations of targets (q,), or (q, T) for wide data without codes."""
+        codes, units = queries.codes, functions.units
+        assert units is not None
+        if codes is None:
+            queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
+        means, variances = functions.latent(queries.X, functions.groups_of(queries))
+        noise = np.array([member.model.noise_ for member in functions.members])[:, None, None]
+        weights = functions.weights_of(codes)[:, :, None]
+        mean, variance = average(list(zip(means, variances + noise, strict=True)), list(weights))
+        if functions.wide:
+            location, spread = units.location, units.spread
+            if codes is not None:
+                # For a task that was not in training, all outputs are the same.
+                rows = np.arange(len(queries.X))
+                mean, variance = mean[rows, codes], variance[rows, codes]
+                location, spread = units.of(codes)
+        else:
+            assert codes is not None
+            mean, variance = mean[:, 0], variance[:, 0]
+            location, spread = units.of(np.where(codes < functions.n_tasks, codes, -1))
+        deviation = spread * np.sqrt(variance)
+        if codes is not None:
+            is_new = (codes < 0) | (codes >= functions.n_tasks)
+            deviation = np.hypot(deviation, np.where(is_new, units.new_deviation, 0.0))
+        return location + spread * mean, deviation
+
+    def ends(self, mean: np.ndarray, deviation: np.ndarray, quantile: float) -> np.ndarray:
+        """Return intervals (..., 2) up to a normal quantile."""
+        return np.stack([mean - quantile * deviation, mean + quantile * deviation], axis=-1)
+
+
+class PoissonLoss(SquaredLoss):
+    """Counts, with a logarithmic link; rows may have exposures."""
+
+    name: ClassVar[str] = "poisson"
+    kind: ClassVar[str] = "counts"
+    is_linear: ClassVar[bool] = False
+    takes_offset: ClassVar[bool] = True
+    least: ClassVar[float] = 0.0
+    # Counts contain less information on differences between groups than numbers do, so these structures are tried too.
+    structures: ClassVar[tuple[Structure, ...]] = (
+        Structure("levels", slopes=False),
+        Structure("slopes, loose", rho=0.02),
+    )
+    likelihood: ClassVar[type[Likelihood]] = Poisson
+
+    def scale_name(self, unit: str = "") -> str:
+        return f"log({unit})" if unit else "logarithm of the count"
+
+    def score(self, y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
+        """Return D^2, the explained share of the Poisson deviance from the mean; NaN if all counts are equal."""
+        return d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1) if np.ptp(y) else float("nan")
+
+    def prepare(self, labelled, data, weight, has_features):
+        """Check the counts. The location is the log of the mean rate, and offsets are relative to it."""
+        check_counts(labelled)
+        offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
+        center, T = float(np.log(weight @ labelled.y / (weight @ np.exp(offset)))), data.n_tasks
+        return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), labelled.y[:, None], offset + center
+
+    def calibrate(self, members, weights, z, labelled, row_weight, units):
+        f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
+        mean, deviation = count_moments(f, variance, weights[:, None])
+        known = ~np.isnan(mean)
+        given = (z[known, 0], mean[known], deviation[known])
+        residuals = (given[0] - given[1]) / given[2]
+        scores = Scores.of(count_scores(*given)[:, None], residuals[:, None], row_weight[known])
+        return mean, deviation * scores.scale, scores
+
+    def moments(self, functions, queries, offset):
+        f, variance = functions.latent(queries.X, functions.groups_of(queries))
+        f = f[:, :, 0] + functions.units.new_location + (0.0 if offset is None else offset)
+        return count_moments(f, variance[:, :, 0], functions.weights_of(queries.codes))
+
+    def ends(self, mean, deviation, quantile):
+        """Return intervals of whole numbers."""
+        counts, level = count_distribution(mean, deviation), norm.cdf([-quantile, quantile])
+        return np.stack([counts.ppf(level[0]), counts.ppf(level[1])], axis=-1)
+
+
+LOSSES: dict[str, SquaredLoss] = {loss.name: loss for loss in (SquaredLoss(), PoissonLoss())}
+
+
+def _of_rows(units: TargetUnits, labelled: LabelledRows) -> tuple[np.ndarray, np.ndarray]:
+    """Return location and spread of each row (N,) or, if the columns of y are tasks, of each task (T,)."""
+    return (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
+
+
+def check_counts(labelled: LabelledRows) -> None:
+    """Raise if a target is not a count, and name the first such target."""
+    wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        what = "negative" if labelled.y[at] < 0 else "not a whole number"
+        raise ValueError(
+            f'loss="poisson" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
+            f"{labelled.rows[at]}"
+        )
+    if not labelled.y.any():
+        raise ValueError('loss="poisson" needs counts, but all of y is zero')
+
+
+def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q), weights (M, q)."""
+    rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
+    mean = (weights * rate).sum(0)
+    return mean, np.sqrt(mean + np.maximum((weights * rate**2 * np.exp(variance)).sum(0) - mean**2, 0.0))
+
+
+def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
+    """Return negative binomial distributions with these means and deviations; nearly Poisson without overdispersion."""
+    mean = np.maximum(mean, 1e-12)
+    size = np.maximum(mean**2 / np.maximum(deviation**2 - mean, 1e-9 * mean), 1e-9)
+    return nbinom(size, size / (size + mean))
+
+
+def count_scores(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return the normal quantile at which the interval of each count (n,) just contains it."""
+    counts = count_distribution(mean, deviation)
+    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.ppf(counts.cdf(y - 1.0))))

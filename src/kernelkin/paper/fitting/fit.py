@@ -7,14 +7,13 @@ builds the Gram matrices, solves the problem, and returns the fitted attributes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data.forms import TaskData, take_tasks
-from ...engines.dask import Dask
+from ...data.forms import TaskData
 from ...engines.threads import Workers
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
@@ -23,14 +22,7 @@ from ...kernels.kernel import FittedKernel, fitting_bytes
 from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need
 from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions
-from ..grams.build import (
-    KernelBank,
-    RawGrams,
-    charges_of,
-    raw_grams,
-    scale_grams,
-    task_dimensions,
-)
+from ..grams.build import KernelBank, RawGrams, raw_grams, scale_grams
 from ..grams.coupled import CoupledGrams, Grams, is_worthwhile, on_device
 from ..grams.lowrank import low_rank_kernels
 from ..grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
@@ -38,7 +30,6 @@ from ..grams.stack import BATCH_BYTES
 from ..learners.machines import SVM, DualSolution, Learner, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
-from ..problems.blocks import MachineBlocks
 from ..problems.machines import MachineList, Units, standard_units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
@@ -233,19 +224,12 @@ class FitPlan(NamedTuple):
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
     ) -> Fitted:
         """Build the Gram matrices, or use the given ones, solve, and return the fitted attributes."""
-        grams: Any
-        fit, blocks, bank = self.fit, None, None
-        if options.engine.splits and raw is None and scaled is None:
-            grams = blocks = self._blocks(options.engine)
-        else:
-            grams, bank = self.grams(raw) if scaled is None else scaled
-        problem = self.problem(grams, blocks)
+        fit = self.fit
+        grams, bank = self.grams(raw) if scaled is None else scaled
         limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": self.units}
         shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:
-            solution = solve(problem, fit.solver, each=workers.map, **limits, **shown)
-        if blocks is not None:
-            bank, solution = self._gather(blocks, problem, solution)
+            solution = solve(self.problem(grams), fit.solver, each=workers.map, **limits, **shown)
         return self._fitted(grams, bank, solution, options)
 
     def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
@@ -254,37 +238,16 @@ class FitPlan(NamedTuple):
             raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, bool(self.couplings)), True
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
-    def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
-        """Return the problem; with a Dask engine, `grams` and `machines` are its blocks."""
-        if machines is None:
-            machines = self.machines
-            if self.fit.device is not None and isinstance(self.learner, Ridge):
-                grams = on_device(grams, self.fit.device)
+    def problem(self, grams: Any) -> AnyProblem:
+        """Return the problem on scaled Gram matrices."""
+        if self.fit.device is not None and isinstance(self.learner, Ridge):
+            grams = on_device(grams, self.fit.device)
+        given = grams, self.machines, self.learner
         if self.fit.worst_task:
-            return WorstTaskProblem(grams, machines, self.learner)
+            return WorstTaskProblem(*given)
         if isinstance(self.penalty, MixedNorm):
-            return MixedNormProblem(grams, machines, self.learner, self.penalty)
-        return Problem(grams, machines, self.learner, self.penalty, self.mu)
-
-    def _blocks(self, engine: Any) -> MachineBlocks:
-        """Send the tasks to the workers of an engine, in blocks."""
-        data, fit, kernels = self.data, self.fit, self.kernels
-        check_splittable(fit, data)
-        assert kernels is not None and isinstance(engine, Dask) and isinstance(self.machines, MachineList)
-        charges = np.ones(len(kernels))
-        if fit.parsimony:
-            parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
-            found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
-            charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        return MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
-
-    def _gather(self, blocks: MachineBlocks, problem: AnyProblem, solution: Any) -> tuple[KernelBank, Solution]:
-        """Fetch the scaling of kernels and the solutions of all tasks from the workers."""
-        B = self.units.weights(solution.B)
-        solved, bank = blocks.solutions(B, solution.duals.tol)
-        judged = self.units.restore(problem.judge(B, solved))
-        values = {name: getattr(judged, name) for name in ("B", "duals", "Q", "R", "loss", "upper", "primal")}
-        return bank, replace(solution, **values)
+            return MixedNormProblem(*given, self.penalty)
+        return Problem(*given, self.penalty, self.mu)
 
     def _fitted(self, grams: Any, bank: Any, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, with warnings."""
@@ -361,20 +324,6 @@ def check_common_part(couplings: Sequence[Coupling]) -> None:
     """Raise if the model has no common part, by which unknown tasks are to be predicted."""
     if not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
-
-
-def check_splittable(fit: Fit, data: TaskData) -> None:
-    """Raise, with the reason, if the model cannot be fitted in blocks of tasks."""
-    faults = {
-        "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
-        "tasks that are columns of y share their rows and one Gram matrix; pass tasks=": data.form == "wide",
-        "this model solves one task at a time, each after the last one": fit.worst_task,
-        "blocks of tasks are solved by the processors of the workers; leave device out": fit.device is not None,
-        "tasks that share parts of their functions (couplings) have no blocks of tasks": fit.couplings is not None,
-    }
-    for fault, is_present in faults.items():
-        if is_present:
-            raise ValueError(f"engine: {fault}; use engine='threads'")
 
 
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:

@@ -189,10 +189,6 @@ class TwoStagePlan(NamedTuple):
         if fit.weights is not None:
             fitted = self.fit_machines(fit.weights, fit.seed, options)
             return fitted._replace(attributes=fitted.attributes | uncertainty)
-        if options.engine.splits:
-            raise ValueError(
-                "engine: the first stage of this model processes pairs of rows in sequence; use engine='threads'"
-            )
         seed, machines = fit.draw_seed(), self.machines
         costs = [machines[t].C[:, 0] if t in machines else np.ones(len(rows)) for t, rows in enumerate(data.rows)]
         with Workers(1):

@@ -19,7 +19,7 @@ from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.kernel import FittedKernel, fitting_bytes
-from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need
+from ...memory import SOLVER_ARRAYS, Need, base_bytes
 from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions
 from ..grams.build import KernelBank, RawGrams, raw_grams, scale_grams
@@ -173,52 +173,43 @@ class FitPlan(NamedTuple):
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1, n_folds: int = 0, couplings_width: int = 0) -> Need:
-        """Bound the memory of a fit, or of a search with folds that share Gram matrices.
+    def memory(self, n_jobs: int = 1, n_fits: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search that fits `n_fits` folds at a time on shared Gram matrices.
 
-        The bound is simple and conservative: it counts every array that grows with the data, and adds a margin for the
-        rest. `couplings_width` is the number of columns of couplings in the widest candidate of a search.
+        It counts the Gram matrices and the arrays of each solution, generously.
         """
-        data, kernels, X = self.data, self.kernels, self.data.X
-        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if kernels is None else len(kernels)
-        width = couplings_width or sum(coupling.factor.shape[1] for coupling in self.couplings)
-        outputs = 1
-        if isinstance(self.fit.targets, Classification):
-            outputs = max(n if n > 2 else 1 for n in (len(set(y.tolist())) for y in data.y))
-        rows = np.array([len(part) for part in data.rows])
-        sizes, squares, N = np.array([len(X)]) if wide else rows, 8 * rows**2, int(rows.sum())
-        row_bytes = 0 if kernels is None else X[:1].nbytes
-        stacks = K * X.dtype.itemsize * int((sizes**2).sum())
-        if isinstance(self.machines, MachinePanel):
+        data, machines, X = self.data, self.machines, self.data.X
+        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if self.kernels is None else len(self.kernels)
+        sizes, N = np.array([len(X)] if wide else list(map(len, data.rows))), sum(map(len, data.rows))
+        stacks, width = K * X.dtype.itemsize * int((sizes**2).sum()), sum(c.factor.shape[1] for c in self.couplings)
+        fits, threads = max(n_fits, 1), -(-n_jobs // max(n_fits, 1))
+        if isinstance(machines, MachinePanel):
             # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
-            n, total = len(X), T * outputs
-            work = (48 + 4 * K) * n * n + 96 * n * total
-            work += (total if width else n_jobs * PANEL_COLUMNS) * column_bytes(n, K)
-            work += 16 * min(n * total**2, LARGEST_INVERSES) + 32 * n * width * outputs if width else 0
-        elif width:
-            # Matrices over the rows of all tasks, or low-rank factors of them.
-            low_rank = None if wide else low_rank_kernels(data, kernels, self.fit.normalize)
-            rank = width * (low_rank.rank if low_rank else len(X) if wide else N)
-            if not wide:
-                stacks += 8 * N * low_rank.rank if low_rank else K * X.dtype.itemsize * N**2
-            factored = is_worthwhile(rank, N)
-            work = 3 * int(squares.sum()) + 192 * N + (24 * N * rank + 32 * rank**2 if factored else 0)
-            work += 0 if factored and isinstance(self.learner, Ridge) else 32 * N**2
+            (n, columns), n_targets = machines.y.shape, machines.y.size
+            work = (48 + 4 * K) * n * n + 128 * n_targets
+            work += (columns if width else threads * PANEL_COLUMNS) * column_bytes(n, K)
+            work += 16 * min(columns * n_targets, LARGEST_INVERSES) if width else 0
+            # Folds may have too few rows for a panel.
+            work += 2 * min(8 * T * n * n, BATCH_BYTES) + 32 * n * n if n_fits else 0
         else:
-            # Combined matrices of a batch of machines and their factors, and the images of dual variables. The buffers
-            # of wide data hold whole matrices even if labels are missing.
-            batch = 8 * len(X) ** 2 * T if wide else int(squares.sum())
-            work = 2 * min(batch, max(BATCH_BYTES, 8 * int(sizes.max()) ** 2))
-            work += 2 * n_jobs * int(squares.max()) + 16 * K * outputs * N
-        if n_folds:
-            # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
-            used = stacks + max(stacks + work, min(n_jobs, n_folds) * (2 * stacks + work))
-        else:
-            used = stacks + max(work, row_bytes * int(6 * sizes.max() + sizes.sum()))
-        # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
-        held = N * (48 + 96 * outputs) + int(sizes.sum()) * row_bytes
-        held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
-        return Need(FIXED + held + max(used, fitting_bytes(kernels, X)), _FEWER_GRAMS)
+            # The combined matrices of a batch of machines; those that are being solved; images of dual variables.
+            squares = [8 * max(len(machine.y), len(X) * wide) ** 2 for machine in machines]
+            n_targets = sum(machine.y.size for machine in machines)
+            work = 2 * min(sum(squares), BATCH_BYTES) + 2 * (1 + min(threads, len(squares))) * max(squares)
+            work += 16 * K * n_targets
+        if width and isinstance(machines, MachineList):
+            # The kernels between the rows of all tasks, or their factors of low rank.
+            link = None if wide else low_rank_kernels(data, self.kernels, self.fit.normalize)
+            rank = link.rank if link else len(X) if wide else N
+            stacks += 0 if wide else N * (8 * rank if link else K * X.dtype.itemsize * N)
+            if isinstance(self.learner, Ridge) and is_worthwhile(width * rank, N):
+                work = 24 * sum(len(rows) ** 2 for rows in data.rows) + 36 * N * width * rank
+        # Weights, Hessians, and steps of the solver.
+        work += 8 * T * K * (SOLVER_ARRAYS + 3 * K)
+        row_bytes = 0 if self.kernels is None else X[:1].nbytes
+        copies = row_bytes * int(6 * sizes.max() + (2 + n_fits) * sizes.sum())
+        used = max((1 + n_fits) * stacks + fits * work, fitting_bytes(self.kernels, X))
+        return Need(base_bytes(T, n_targets) + copies + used, _FEWER_GRAMS)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None

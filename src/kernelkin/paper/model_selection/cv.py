@@ -170,11 +170,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
         candidates, lines, search = self._prepare(model, data)
-        if search.shares_grams:
-            for line in lines:
-                line.specification.plan(data)  # to raise errors early
-        else:
-            check_memory(search.need(lines[0].specification, lines[0].params))
+        check_memory(search.memory(lines))
         if self.scoring is None:
             scorer: Scorer | PooledScorer = PooledScorer(data, search.folds, classification=classification)
         else:
@@ -222,8 +218,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
     def _bytes(self, model: Any, data: TaskData) -> int:
         """Bound the memory of `_fit_data` in bytes."""
         _, lines, search = self._prepare(model, data)
-        tried = lines if search.shares_grams else lines[:1]
-        return max(search.need(line.specification, line.params).peak for line in tried)
+        return search.memory(lines).peak
 
     def _prepare(self, model: Any, data: TaskData) -> tuple[list[dict[str, Any]], list[Line], CandidateSearch]:
         """Read the grid and deal the folds."""

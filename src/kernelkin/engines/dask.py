@@ -157,14 +157,3 @@ def _checked(version: str, function: Callable[..., Any], *arguments: Any) -> Any
     # Results are the same as on threads.
     with SingleThreadedBLAS():
         return function(*arguments)
-
-
-def read_engine(engine: Any) -> Dask | None:
-    """Convert the parameter `engine`: "threads" to None, a Dask client to `Dask`; engines are returned."""
-    if engine is None or (isinstance(engine, str) and engine == "threads"):
-        return None
-    if hasattr(engine, "splits"):
-        return engine
-    if hasattr(engine, "submit") and hasattr(engine, "scatter"):
-        return Dask(engine)
-    raise ValueError(f'engine must be "threads" or a Dask client, got {engine!r}')

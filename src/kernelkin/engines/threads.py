@@ -204,3 +204,16 @@ class ThreadsHeld:
             return [function(item, *given) for item, given in pairs]
         with Workers(self.n_jobs) as workers:
             return workers.map(lambda pair: function(pair[0], *pair[1]), pairs)
+
+
+def read_engine(engine: Any) -> Any:
+    """Convert the parameter `engine`: "threads" to None, a Dask client to `Dask`; engines are returned."""
+    if engine is None or (isinstance(engine, str) and engine == "threads"):
+        return None
+    if hasattr(engine, "splits"):
+        return engine
+    if hasattr(engine, "submit") and hasattr(engine, "scatter"):
+        from .dask import Dask  # it imports this module
+
+        return Dask(engine)
+    raise ValueError(f'engine must be "threads" or a Dask client, got {engine!r}')

@@ -6,7 +6,6 @@ import signal
 
 import numpy as np
 import pytest
-from distributed.comm import CommClosedError
 from sklearn.base import clone
 
 from engines.dask_cluster import PATIENCE, two_processes
@@ -16,7 +15,7 @@ from kernelkin.exceptions import ClusterError
 from kernelkin.kin import fit as kin_fit
 from kernelkin.mixed import Structure, covariance, structures
 
-pytest.importorskip("distributed")
+CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
 TASKS = np.repeat(np.arange(20), 6)
 X = np.random.default_rng(0).normal(size=(120, 2))

@@ -39,7 +39,7 @@ PROBLEMS = (
     "scale",
 )
 # They read options of their own, and keep their results in files.
-WITH_OPTIONS = ("cluster", "predict", "calibration", "coverage", "relations", "sharing", "gpu")
+WITH_OPTIONS = ("predict", "calibration", "coverage", "relations", "sharing", "gpu")
 # They print what they find.
 REPORTS = (
     "smo_against_libsvm",

@@ -101,7 +101,5 @@ plt.show()
 # ------------
 # How the models compare on the data sets of the paper is in :doc:`/results` and :doc:`/comparison`; the loaders are in
 # ``experiments/data_sets.py`` of the repository. A fit that would not fit into memory is refused with a
-# :class:`~kernelkin.exceptions.GramMemoryError` before it starts.
-# Tasks that are too many for one machine are fitted on the workers of a cluster: the parameter ``engine`` takes a Dask
-# client or a :class:`~kernelkin.engines.Dask`, and a cluster that cannot do the work
-# ends the fit with a :class:`~kernelkin.exceptions.ClusterError`.
+# :class:`~kernelkin.exceptions.GramMemoryError` before it starts. Kin can be fitted on a Dask cluster; a cluster that
+# cannot do the work ends the fit with a :class:`~kernelkin.exceptions.ClusterError`.

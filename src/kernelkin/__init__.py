@@ -68,7 +68,7 @@ __all__ = [
 # Names and modules are imported when they are first used: the command line imports this file before it can handle an
 # interrupt, and NumPy, SciPy and scikit-learn take a second.
 _SOURCES = ("kin", "storage", "kernels", "paper", "registry", "relations", "tables")
-_MODULES = (*_SOURCES, "data", "datasets", "engines", "exceptions", "mixed", "plots", "report")
+_MODULES = (*_SOURCES, "data", "datasets", "exceptions", "mixed", "plots", "report")
 
 if not TYPE_CHECKING:
 

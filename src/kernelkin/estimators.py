@@ -20,15 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
 from .data.checks import check_precomputed_queries, read_rows
 from .data.forms import Queries, TaskData, read_queries, read_training, settle_tiny_tasks, tiny_tasks
-from .engines import (
-    Engine,
-    SingleThreadedBLAS,
-    Threads,
-    clone_with_engine,
-    count_workers,
-    read_engine,
-    state_without_engine,
-)
+from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
 from .exceptions import warn_user
 from .kernels.families import is_precomputed
 from .memory import check_memory
@@ -48,7 +40,7 @@ class RunOptions(NamedTuple):
     n_jobs: int | None = None
     verbose: int = 0
     callback: Callable[..., object] | None = None
-    engine: Engine = Threads()
+    engine: Dask | None = None  # None: threads of this process
 
 
 class Fitted(NamedTuple):
@@ -59,10 +51,8 @@ class Fitted(NamedTuple):
 
 
 class TaskRouted(BaseEstimator):
-    """Base class of models and searches: clones share a Dask client, and pickles have none."""
+    """Base class of models and searches: with metadata routing, tasks are passed on without a request."""
 
-    __getstate__, __sklearn_clone__ = state_without_engine, clone_with_engine
-    # With metadata routing, tasks are passed on without a request.
     __metadata_request__fit: ClassVar = {"tasks": True}
     __metadata_request__score: ClassVar = {"tasks": True}
     __metadata_request__predict: ClassVar = {"tasks": True, "split": UNUSED, "return_std": UNUSED}
@@ -117,7 +107,7 @@ class MultiTaskEstimator(TaskRouted):
         with SingleThreadedBLAS():
             specification = self.specification()
             plan = (place(specification, X, data) if hasattr(X, "detach") else specification).plan(data)
-            if not options.engine.splits:
+            if options.engine is None:
                 check_memory(plan.memory(count_workers(options.n_jobs)))
             fitted = plan.run(options)
         return self.store(fitted)
@@ -195,10 +185,9 @@ class MultiTaskEstimator(TaskRouted):
 
     def run_options(self) -> RunOptions:
         """Return the run options of this estimator."""
-        n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", None)
+        n_jobs, engine = getattr(self, "n_jobs", None), getattr(self, "engine", "threads")
         n_jobs = self.default_jobs if n_jobs is None else n_jobs
-        given = getattr(self, "verbose", 0), getattr(self, "callback", None)
-        return RunOptions(n_jobs, *given, read_engine(engine, n_jobs))
+        return RunOptions(n_jobs, getattr(self, "verbose", 0), getattr(self, "callback", None), read_engine(engine))
 
     def store(self, fitted: Fitted) -> Self:
         """Store the fitted attributes and issue the warnings."""

@@ -26,6 +26,11 @@ class Need(NamedTuple):
     advice: str
 
 
+def base_bytes(n_tasks: int, n_targets: int) -> int:
+    """Return the bytes of what all fits hold: modules, objects of tasks, and targets, machines and functions."""
+    return FIXED + n_tasks * TASK_OBJECTS + 144 * n_targets
+
+
 def check_memory(need: Need) -> None:
     """Raise GramMemoryError if a fit may need more memory than is available."""
     if need.peak <= _NEGLIGIBLE and not os.environ.get(LIMIT):

@@ -169,13 +169,6 @@ PARAMETERS: dict[str, Parameter] = {
         "int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT, default=100
     ),
     "n_jobs": Parameter("int, optional", "Number of threads. The result does not depend on it.", [Integral, None]),
-    "engine": Parameter(
-        '"threads", a Dask client or an engine',
-        'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. '
-        "A `distributed.Client`: the workers of its cluster hold the rows and Gram matrices of blocks of tasks. This "
-        'needs tasks with different rows, without couplings. See the guide, "Past one machine".',
-        default="threads",
-    ),
     "device": Parameter(
         "str, optional",
         'A torch device for the computations, such as "cuda". Only for wide data with the squared loss or, without '

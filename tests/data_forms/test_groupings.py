@@ -6,7 +6,7 @@ import pytest
 
 from data_forms.reading import TASKS, N, X, Y
 from kernelkin import MKMTRLRegressor
-from kernelkin.data.forms import read_queries, read_training, take_tasks
+from kernelkin.data.forms import read_queries, read_training
 
 CLASSES = np.tile(["u", "v", "w"], 4)
 TABLE = pd.DataFrame({"school": TASKS, "class": CLASSES})
@@ -34,12 +34,6 @@ def test_columns_are_groupings():
 def test_one_column_is_no_further_grouping():
     assert read(tasks=TABLE[["school"]]).groupings == read(tasks=TASKS).groupings == ()
     assert read(tasks={"school": TASKS}).labels.tolist() == [10, 20, 30]
-
-
-def test_codes_follow_the_rows_of_fewer_tasks():
-    some = take_tasks(read(tasks=TABLE), np.array([2, 0]))
-    np.testing.assert_array_equal(some.groupings[0].codes, np.tile([0, 1, 2], 4)[[0, 1, 2, 3, 4, 5, 6, 7]])
-    assert some.groupings[0].labels.tolist() == ["u", "v", "w"]
 
 
 def test_a_group_may_be_new_in_one_grouping_and_known_in_another():

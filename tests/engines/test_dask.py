@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster of processes: results, and what happens when workers die."""
+"""A Dask cluster of processes: fits of Kin, and what happens when workers die."""
 
 import os
 import pickle
@@ -6,25 +6,20 @@ import signal
 
 import numpy as np
 import pytest
-from distributed.comm import CommClosedError
 from sklearn.base import clone
 
-from engines.dask_cluster import PATIENCE, shops, two_processes
-from kernelkin import (
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    MKMTRLRegressorCV,
-    STLRegressor,
-    gaussian_kernels,
-)
-from kernelkin.engines import Dask
-from kernelkin.exceptions import ClusterError, GramMemoryError
+from engines.dask_cluster import PATIENCE, two_processes
+from kernelkin import KinRegressor
+from kernelkin.engines import Dask, read_engine
+from kernelkin.exceptions import ClusterError
+from kernelkin.kin import fit as kin_fit
+from kernelkin.mixed import Structure, covariance, structures
 
-pytest.importorskip("distributed")
+CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
-ROWS = ["a", "b", "c"]
-# A few tasks a block.
-SMALL = 50_000
+TASKS = np.repeat(np.arange(20), 6)
+X = np.random.default_rng(0).normal(size=(120, 2))
+Y = 0.5 * np.sin(TASKS) + np.sin(2 * X[:, 0]) + 0.1 * np.cos(7 * X[:, 1])
 
 
 @pytest.fixture(scope="module")
@@ -33,97 +28,50 @@ def client():
         yield found
 
 
-@pytest.fixture(scope="module")
-def engine(client):
-    return Dask(client, block_bytes=SMALL)
+@pytest.fixture
+def few_count_as_many(monkeypatch):
+    """Two structures, few rows that count as many, and several batches of blocks."""
+    chosen = Structure("slopes", slopes=True), Structure("slopes and common smooth", common=True)
+    monkeypatch.setattr(kin_fit, "STRUCTURES", chosen)
+    monkeypatch.setattr(structures, "EXACT_ROWS", 40)
+    monkeypatch.setattr(covariance, "MAX_ROWS", 30)
 
 
-def fit(model, target="sales", frame=None, **options):
-    frame = shops() if frame is None else frame
-    return model.fit(frame[ROWS], frame[target], tasks=frame["shop"], **options)
+def fit(**options):
+    return KinRegressor(cv=2, random_state=0, n_jobs=1, **options).fit(X, Y, tasks=TASKS)
 
 
-def assert_same(found, expected, tol=1e-10):
-    np.testing.assert_allclose(found.kernel_weights_, expected.kernel_weights_, rtol=tol, atol=tol)
-    assert found.objective_ == pytest.approx(expected.objective_, rel=tol)
-    assert found.duality_gap_ == pytest.approx(expected.duality_gap_, abs=tol * expected.objective_)
+def kill_one(client):
+    """End a worker process, as the system does when it runs out of memory."""
+    worker = min(client.run(os.getpid).values())
+    os.kill(worker, signal.SIGKILL)
+    return worker
 
 
-@pytest.mark.parametrize(
-    ("estimator", "target", "keep_grams"), [(MKMTRLRegressor, "sales", True), (MKMTRLClassifier, "rising", False)]
-)
-def test_a_cluster_gives_the_fit_of_threads(client, estimator, target, keep_grams):
-    expected = fit(estimator(parsimony=0.5), target)
-    model = clone(estimator(parsimony=0.5, engine=Dask(client, SMALL, keep_grams)))
-    assert_same(fit(model, target), expected)
-    frame = shops(seed=1)
-    assert (model.predict(frame[ROWS], frame["shop"]) == expected.predict(frame[ROWS], frame["shop"])).all()
+def test_a_fit_survives_the_death_of_a_worker(client, few_count_as_many):
+    client.wait_for_workers(2)
+    expected, killed = fit(), []
 
+    def kill(spent, total):
+        if not killed:
+            killed.append(kill_one(client))
 
-def test_a_clone_has_the_same_client_and_a_pickle_none(client):
-    model = clone(STLRegressor(engine=client))
+    model = clone(KinRegressor(engine=client))
     assert model.engine is client
-    assert_same(fit(model), fit(STLRegressor()))
-    again = pickle.loads(pickle.dumps(model))
-    assert again.engine == "threads"
-    assert_same(again, model)
+    model = fit(engine=client, callback=kill)
+    assert killed
+    np.testing.assert_allclose(model.predict(X, TASKS), expected.predict(X, TASKS), atol=1e-6)
+    again = pickle.loads(pickle.dumps(model.set_params(callback=None)))
+    assert again.engine == "threads" and model.engine is client
+    assert (again.predict(X, TASKS) == model.predict(X, TASKS)).all()
 
 
-def test_searches_run_on_the_cluster(engine):
-    frame = shops(6)
-    given = frame[ROWS], frame["sales"], frame["shop"]
-    options = {"grid": {"C": [0.1, 1.0]}, "cv": 2, "random_state": 0}
-    expected = MKMTRLRegressorCV(gaussian_kernels(1.0), **options).fit(*given)
-    found = clone(MKMTRLRegressorCV(gaussian_kernels(1.0), engine=engine, **options)).fit(*given)
-    scores = [model.cv_results_["mean_test_score"] for model in (found, expected)]
-    np.testing.assert_allclose(*scores, rtol=1e-12)
-
-
-def test_a_task_too_large_for_the_workers_is_refused_before_any_work(engine):
-    X = np.zeros((20_000, 1))
-    with pytest.raises(
-        GramMemoryError, match=r"the Gram matrices of the largest task take 2.98 GiB, and a worker has 2 GiB"
-    ):
-        MKMTRLRegressor(gaussian_kernels(1.0), engine=engine).fit(X, X[:, 0], tasks=np.repeat([0, 1], [19_998, 2]))
-
-
-def test_workers_of_another_version_are_named(engine):
-    try:
-        engine.client.run(_set_version, "0.0.1")
-        with pytest.raises(ClusterError, match=r"the worker at tcp://\S+ has kernelkin 0.0.1, but this"):
-            fit(MKMTRLRegressor(engine=engine))
-    finally:
-        from kernelkin import __version__
-
-        engine.client.run(_set_version, __version__)
-
-
-def _set_version(version):
-    import kernelkin
-
-    kernelkin.__version__ = version
-
-
-class KillAWorker:
-    """Ends a worker process after the first iteration, as the system does when it runs out of memory."""
-
-    def __init__(self, client):
-        self.client, self.killed = client, None
-
-    def __call__(self, iterate):
-        if self.killed is None:
-            self.killed = min(self.client.run(os.getpid).values())
-            os.kill(self.killed, signal.SIGKILL)
-
-
-def test_a_fit_survives_the_death_of_a_worker(engine):
-    expected = fit(MKMTRLClassifier(tol=1e-6), "rising")
-    engine.client.wait_for_workers(2)
-    kill = KillAWorker(engine.client)
-    model = fit(MKMTRLClassifier(tol=1e-6, engine=engine, callback=kill), "rising")
-    assert kill.killed is not None
-    # Machines that start from scratch on another worker are solved to tol, not to rounding.
-    assert_same(model, expected, 1e-6)
+def test_lost_objects_are_sent_again(client):
+    client.wait_for_workers(2)
+    held = Dask(client).hold([2, 3, 4, 5])
+    assert held.call(pow, [(2,)] * 4) == [4, 9, 16, 25]
+    kill_one(client)
+    assert held.call(pow, [(3,)] * 4) == [8, 27, 64, 125]
 
 
 def test_objects_are_sent_again_if_a_worker_dies_while_it_receives_them(client, monkeypatch):
@@ -141,25 +89,55 @@ def test_objects_are_sent_again_if_a_worker_dies_while_it_receives_them(client, 
     assert len(calls) == 2
 
 
-def test_work_that_kills_its_workers_ends_with_an_error(engine):
-    engine.client.wait_for_workers(2)
-    engine.client.run_on_scheduler(_allow_no_failures)
-    home = os.getpid()
+def test_workers_of_another_version_are_named(client):
+    from kernelkin import __version__
 
-    def deadly(X, Y):
-        if os.getpid() != home:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return X @ Y.T
+    held = Dask(client).hold([2])
+    try:
+        client.run(_set_version, "0.0.1")
+        with pytest.raises(ClusterError, match=r"the worker at tcp://\S+ has kernelkin 0.0.1, but this"):
+            held.call(pow, [(2,)])
+    finally:
+        client.run(_set_version, __version__)
+
+
+def _set_version(version):
+    import kernelkin
+
+    kernelkin.__version__ = version
+
+
+def test_errors_of_workers_are_explained(client):
+    held = Dask(client).hold([2])
+
+    def full(item):
+        raise MemoryError("no room")
+
+    def wrong(item):
+        raise ValueError(f"{item} is wrong")
+
+    with pytest.raises(ClusterError, match=r"a worker ran out of memory: no room \(limit per worker: 2 GiB\). Give"):
+        held.call(full, [()])
+    with pytest.raises(ValueError, match="2 is wrong"):
+        held.call(wrong, [()])
+
+
+def test_work_that_kills_its_workers_ends_with_an_error(client):
+    client.wait_for_workers(2)
+    client.run_on_scheduler(_allow_no_failures)
+
+    def deadly(item):
+        os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(ClusterError, match=r"workers died repeatedly while running the same task, \S+, most likely"):
-        fit(MKMTRLRegressor([deadly], engine=engine))
+        Dask(client).hold([2]).call(deadly, [()])
 
 
 def _allow_no_failures(dask_scheduler):
     dask_scheduler.allowed_failures = 0
 
 
-def test_a_scheduler_that_is_gone_ends_with_an_error():
+def test_a_scheduler_that_is_gone_ends_with_an_error(few_count_as_many):
     import dask
     from distributed import Client, LocalCluster
 
@@ -168,13 +146,16 @@ def test_a_scheduler_that_is_gone_ends_with_an_error():
         LocalCluster(n_workers=1, processes=False, dashboard_address=":0", silence_logs=50) as cluster,
     ):
         client = Client(cluster)
-
-        def stop(iterate):
-            cluster.close()
-
         message = r"lost the Dask scheduler at \S+: start a cluster, connect a new client and fit again"
         with pytest.raises(ClusterError, match=message):
-            fit(MKMTRLRegressor(tol=1e-8, engine=client, callback=stop))
+            fit(engine=client, callback=lambda spent, total: cluster.close())
         with pytest.raises(ClusterError, match="lost the Dask scheduler at an unknown address"):
-            fit(MKMTRLRegressor(engine=client))
+            fit(engine=client)
         client.close()
+
+
+def test_engines_are_read_by_name(client):
+    assert read_engine("threads") is None
+    assert read_engine(client).client is client
+    with pytest.raises(ValueError, match="engine must be \"threads\" or a Dask client, got 'mpi'"):
+        fit(engine="mpi")

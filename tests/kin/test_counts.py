@@ -105,7 +105,7 @@ def test_targets_that_are_no_counts_are_named(y, message):
 
 
 def test_offsets_are_checked(fitted):
-    with pytest.raises(ValueError, match=r'offset is for loss=.poisson.'):
+    with pytest.raises(ValueError, match=r"offset is for loss=.poisson."):
         KinRegressor().fit(X, Y, tasks=TASKS, offset=OFFSET)
     with pytest.raises(ValueError, match="offset must hold 120 finite numbers"):
         KinRegressor(loss="poisson").fit(X, Y, tasks=TASKS, offset=OFFSET[:5])

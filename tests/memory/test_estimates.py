@@ -78,6 +78,11 @@ OTHERS = {
     "kernels of single columns": (MKMTRLRegressor(gaussian_kernels([1.0], per_feature=True)), long(3, 300, 12)),
     "four classes": (MKMTRLClassifier(), four_classes(3, 200)),
     "search": (MKMTRLRegressorCV(grid={"C": [1.0, 10.0]}, cv=3), long(10, 60)),
+    "search, many fits at a time": (
+        MKMTRLRegressorCV(grid={"parsimony": [0.0, 0.5, 1.0], "C": [1.0]}, cv=2, n_jobs=4),
+        long(3, 250),
+    ),
+    "search, folds without a panel": (MKMTRLRegressorCV(grid={"C": [1.0]}, cv=3, tol=0.1), wide(420, 100)),
     "search, coupled": (MKMTRLRegressorCV(grid={"couplings": ["common"]}, cv=3), long(4, 60)),
     "search of what shares nothing": (
         MultiTaskCV(OLSRegressor(), {"fit_intercept": [True, False]}, cv=3),
@@ -94,7 +99,7 @@ def test_the_estimate_bounds_other_ways_of_fitting(name):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 def test_float32_rows_take_less_memory_and_have_a_smaller_estimate(loss):
-    X, y, tasks = long(3, 400)
+    X, y, tasks = long(3, 600)
     model = MKMTRLClassifier(loss=loss, tol=0.3)
     single = X.astype(np.float32)
     assert_bounded(model, single, y > 0, tasks)

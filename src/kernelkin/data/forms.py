@@ -236,21 +236,6 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     return TaskData(X, rows, targets, weights, names, "wide", *context)
 
 
-def take_tasks(data: TaskData, tasks: np.ndarray) -> TaskData:
-    """Return the tasks at these positions, with only their rows."""
-    rows = [data.rows[t] for t in tasks]
-    every, ends = np.concatenate(rows), np.cumsum([len(part) for part in rows])
-    return replace(
-        data,
-        X=data.X[every],
-        rows=tuple(np.split(np.arange(len(every)), ends[:-1])),
-        y=tuple(data.y[t] for t in tasks),
-        sample_weight=data.sample_weight[every],
-        labels=data.labels[tasks],
-        groupings=tuple(grouping._replace(codes=grouping.codes[every]) for grouping in data.groupings),
-    )
-
-
 def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
     """Return the tasks that cannot be learned alone, by position, each with the reason."""
     found = {}

@@ -13,8 +13,6 @@ from uuid import uuid4
 from ..exceptions import ClusterError
 from .threads import SingleThreadedBLAS
 
-# Bytes of Gram matrices per block of tasks: few enough blocks for the scheduler, and small for the memory of a worker.
-BLOCK_BYTES = 1 << 26
 # How often lost objects are sent again before an error is raised.
 MOST_REBUILDS = 10
 
@@ -25,38 +23,14 @@ WAIT = 120
 
 
 class Dask:
-    """The workers of a Dask cluster.
+    """The workers of a Dask cluster, for a `distributed.Client`."""
 
-    Parameters
-    ----------
-    client : distributed.Client
-    block_bytes : int
-        Size of the Gram matrices of a block of tasks, in bytes. Each block is one Dask task per evaluation.
-    keep_grams : bool, optional
-        Whether workers keep Gram matrices between evaluations or compute them again. None: keep them if they fit into
-        half of the workers' memory.
-
-    Examples
-    --------
-    On a cluster, with smaller blocks than the default::
-
-        from distributed import Client
-
-        engine = Dask(Client("tcp://scheduler:8786"), block_bytes=2**24)
-        model = MKMTRLRegressor(engine=engine).fit(X, y, tasks=tasks)
-    """
-
-    name: ClassVar[str] = "dask"
     splits: ClassVar[bool] = True
 
-    def __init__(self, client: Any, block_bytes: int = BLOCK_BYTES, keep_grams: bool | None = None) -> None:
-        self.client, self.block_bytes, self.keep_grams = client, block_bytes, keep_grams
+    def __init__(self, client: Any) -> None:
+        self.client = client
         # Stored here because a closed client has no address.
         self.address = getattr(getattr(client, "scheduler", None), "address", "an unknown address")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Dask:
-        # A client is a connection: copies share it.
-        return self
 
     @property
     def n_workers(self) -> int:
@@ -64,19 +38,9 @@ class Dask:
         with self._explained():
             return max(1, sum(self.client.nthreads().values()))
 
-    def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        """Return `function(shared, item)` of each item, in order. Functions and items must be picklable."""
-        held = DaskHeld(self, [shared], broadcast=True)
-        return held.call(function, [(item,) for item in items], [0] * len(items))
-
     def hold(self, items: Sequence[Any]) -> DaskHeld:
         """Send objects to the workers."""
         return DaskHeld(self, items)
-
-    def worker_memory(self) -> list[int]:
-        """Return the memory limit of each worker in bytes."""
-        with self._explained():
-            return self._limits()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a call and return its future; the worker must have the same version of kernelkin."""
@@ -99,10 +63,7 @@ class Dask:
         from distributed.comm import CommClosedError
 
         limits = ", ".join(sorted({f"{limit / 2**30:.3g} GiB" for limit in self._limits()})) or "none"
-        memory = (
-            f"(limit per worker: {limits}). Give workers more memory or fewer threads, or pass "
-            "engine=Dask(client, block_bytes=...) with smaller blocks"
-        )
+        memory = f"(limit per worker: {limits}). Give workers more memory or fewer threads"
         running, message = self.client.status == "running", None
         if isinstance(error, KilledWorker):
             message = (
@@ -136,20 +97,19 @@ class DaskHeld:
     ----------
     engine : Dask
     items : the objects.
-    broadcast : whether every worker gets all of them.
     """
 
-    def __init__(self, engine: Dask, items: Sequence[Any], broadcast: bool = False) -> None:
-        self.engine, self.items, self.broadcast = engine, items, broadcast
+    def __init__(self, engine: Dask, items: Sequence[Any]) -> None:
+        self.engine, self.items = engine, items
         self.futures = self._send(items)
 
     def _send(self, items: Sequence[Any]) -> list[Any]:
         from distributed.comm import CommClosedError
 
-        client, options = self.engine.client, {"broadcast": self.broadcast, "hash": False, "timeout": WAIT}
+        client = self.engine.client
         for attempt in count():
             try:
-                return list(client.scatter(list(items), **options))
+                return list(client.scatter(list(items), hash=False, timeout=WAIT))
             except CommClosedError as error:
                 # A worker died while it received objects. The scheduler may need seconds to notice.
                 if client.status != "running" or attempt == MOST_REBUILDS:
@@ -159,22 +119,16 @@ class DaskHeld:
                 self.engine.refuse(error)
         raise AssertionError("the loop ends with a result or an error")
 
-    def call(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], objects: Sequence[int] | None = None
-    ) -> list[Any]:
-        """Return `function(object, *argument)` for each argument, in order.
-
-        `objects` are the positions of the objects to use; by default, all in order.
-        """
-        objects = range(len(self.items)) if objects is None else objects
+    def call(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return `function(object, *argument)` for each object and argument, in order."""
         futures: list[Any] = [None] * len(arguments)
         for attempt in count():
             # Submit lost calls again; only this process can send lost objects again.
-            for i, (k, given) in enumerate(zip(objects, arguments, strict=True)):
+            for i, given in enumerate(arguments):
                 if futures[i] is None or futures[i].status in _LOST:
-                    if self.futures[k].status in _LOST:
-                        self.futures[k] = self._send(self.items[k : k + 1])[0]
-                    futures[i] = self.engine.submit(function, self.futures[k], *given)
+                    if self.futures[i].status in _LOST:
+                        self.futures[i] = self._send(self.items[i : i + 1])[0]
+                    futures[i] = self.engine.submit(function, self.futures[i], *given)
             try:
                 return list(self.engine.client.gather(futures))
             except CancelledError as error:

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .dask import Dask
 
 
 @cache
@@ -184,21 +181,10 @@ class Jobs(Workers):
 
 @dataclass(frozen=True)
 class Threads:
-    """Engine that uses `n_jobs` threads of this process; all data are in its memory, and a fit is not split."""
+    """Engine that uses `n_jobs` threads of this process; all data are in its memory."""
 
-    name: ClassVar[str] = "threads"
     splits: ClassVar[bool] = False
     n_jobs: int | None = None
-
-    @property
-    def n_workers(self) -> int:
-        """Number of jobs that run in parallel."""
-        return count_workers(self.n_jobs)
-
-    def map(self, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        """Return `function(shared, item)` of each item, in order."""
-        with Workers(self.n_jobs) as workers:
-            return workers.map(lambda item: function(shared, item), items)
 
     def hold(self, items: Sequence[Any]) -> ThreadsHeld:
         """Keep objects for calls on threads."""
@@ -220,14 +206,14 @@ class ThreadsHeld:
             return workers.map(lambda pair: function(pair[0], *pair[1]), pairs)
 
 
-def read_engine(engine: Any, n_jobs: int | None = None) -> Threads | Dask:
-    """Convert the parameter `engine` ("threads", a Dask client or an engine) to an engine."""
-    if engine is None or (isinstance(engine, str) and engine == Threads.name):
-        return Threads(n_jobs)
+def read_engine(engine: Any) -> Any:
+    """Convert the parameter `engine`: "threads" to None, a Dask client to `Dask`; engines are returned."""
+    if engine is None or (isinstance(engine, str) and engine == "threads"):
+        return None
     if hasattr(engine, "splits"):
         return engine
     if hasattr(engine, "submit") and hasattr(engine, "scatter"):
         from .dask import Dask  # it imports this module
 
         return Dask(engine)
-    raise ValueError(f'engine must be "threads", a Dask client or an engine, got {engine!r}')
+    raise ValueError(f'engine must be "threads" or a Dask client, got {engine!r}')

@@ -382,13 +382,9 @@ def fit_kernels(
 
 
 def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
-    """Bound the memory of `fit_kernels`: copies of columns, and distances; 0 for precomputed kernels (None)."""
-    kernels, n = kernels or (), len(X)
-    copied = X.dtype.itemsize * n * sum(map(len, {kernel.columns for kernel in kernels}))
-    if not any(isinstance(kernel.function, GaussianKernel) for kernel in kernels):
-        return copied
-    # The rows whose distances `median_distance` computes.
-    return copied + 40 * (n if n <= MAX_ROWS else -(-n // (n // MAX_ROWS + 1))) ** 2
+    """Bound the memory of `fit_kernels`: a copy of columns, and distances; 0 for precomputed kernels (None)."""
+    has_distances = any(isinstance(kernel.function, GaussianKernel) for kernel in kernels or ())
+    return (0 if kernels is None else X.nbytes) + 40 * min(len(X), MAX_ROWS) ** 2 * has_distances
 
 
 def evaluate(

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -106,7 +106,7 @@ _PARAMETERS: dict[str, Parameter] = {
         [Interval(Integral, 2, None, closed="left"), None],
     ),
     "engine": Parameter(
-        '"threads", a Dask client or an engine',
+        '"threads" or a Dask client',
         'Where computations run; the result does not depend on it. "threads": `n_jobs` threads of this process. A '
         "`distributed.Client`: with more than 300 rows, the workers of its cluster hold the rows of blocks of groups.",
         default="threads",
@@ -146,6 +146,7 @@ class KinEstimator(MultiTaskEstimator):
     takes_groupings, default_jobs = True, -1
     encoder: Any
     encoder_: Any
+    engine: Any
 
     def training_data(
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, encode: Any = None
@@ -169,6 +170,14 @@ class KinEstimator(MultiTaskEstimator):
         names = {field.name for field in fields(KinFit)}
         given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         return KinFit(classification=is_classifier(self), **given)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A Dask client is a connection: copies and pickles use threads, and clones share the client.
+        state = super().__getstate__()
+        return state if isinstance(state["engine"], str | None) else {**state, "engine": "threads"}
+
+    def __sklearn_clone__(self) -> Self:
+        return BaseEstimator.__sklearn_clone__(copy(self)).set_params(engine=self.engine)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         return set(range(data.n_tasks)) if data.n_tasks > 1 else set()

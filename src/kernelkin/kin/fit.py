@@ -284,9 +284,9 @@ class KinPlan:
         """Return where blocks of groups are evaluated; None for threads of this process."""
         if self.fit.device is not None:
             arrays_on(self.fit.device)  # raises if torch cannot use it
-        elif not options.engine.splits:
+        elif options.engine is None:
             return None
-        return Place(options.engine if options.engine.splits else HERE.engine, self.fit.device)
+        return Place(options.engine or HERE.engine, self.fit.device)
 
     def _feature_quality(self, search: Search, likelihood: Likelihood) -> dict[str, float] | None:
         first = search.members[0].fitted

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
-from ..engines.threads import SingleThreadedBLAS, Threads
+from ..engines.threads import SingleThreadedBLAS
 from ..estimators import spread_classes
 from .calibration import Residuals, TaskLink, fit_link, fit_residuals
 from .functions import function_values
@@ -61,9 +61,7 @@ class Uncertainty:
         return self._result
 
     def __getstate__(self) -> dict[str, object]:
-        # A Dask client cannot be pickled.
-        options = None if self.options is None else self.options._replace(engine=Threads())
-        return {**vars(self), "_held": None, "options": options}
+        return {**vars(self), "_held": None}
 
 
 def held_out_values(

@@ -7,30 +7,22 @@ builds the Gram matrices, solves the problem, and returns the fitted attributes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...data.forms import TaskData, take_tasks
-from ...engines.dask import Dask
+from ...data.forms import TaskData
 from ...engines.threads import Workers
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.kernel import FittedKernel, fitting_bytes
-from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need
+from ...memory import SOLVER_ARRAYS, Need, base_bytes
 from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions
-from ..grams.build import (
-    KernelBank,
-    RawGrams,
-    charges_of,
-    raw_grams,
-    scale_grams,
-    task_dimensions,
-)
+from ..grams.build import KernelBank, RawGrams, raw_grams, scale_grams
 from ..grams.coupled import CoupledGrams, Grams, is_worthwhile, on_device
 from ..grams.lowrank import low_rank_kernels
 from ..grams.operator import LARGEST_INVERSES, PANEL_COLUMNS, column_bytes
@@ -38,7 +30,6 @@ from ..grams.stack import BATCH_BYTES
 from ..learners.machines import SVM, DualSolution, Learner, Ridge
 from ..penalties.norms import MixedNorm
 from ..penalties.relation import Penalty, effective_rank
-from ..problems.blocks import MachineBlocks
 from ..problems.machines import MachineList, Units, standard_units
 from ..problems.panel import MachinePanel, PanelDuals, panel_pays
 from ..problems.problem import AnyProblem, MixedNormProblem, Problem, WorstTaskProblem
@@ -182,70 +173,54 @@ class FitPlan(NamedTuple):
     start: np.ndarray | None
     units: Units
 
-    def memory(self, n_jobs: int = 1, n_folds: int = 0, couplings_width: int = 0) -> Need:
-        """Bound the memory of a fit, or of a search with folds that share Gram matrices.
+    def memory(self, n_jobs: int = 1, n_fits: int = 0) -> Need:
+        """Bound the memory of a fit, or of a search that fits `n_fits` folds at a time on shared Gram matrices.
 
-        The bound is simple and conservative: it counts every array that grows with the data, and adds a margin for the
-        rest. `couplings_width` is the number of columns of couplings in the widest candidate of a search.
+        It counts the Gram matrices and the arrays of each solution, generously.
         """
-        data, kernels, X = self.data, self.kernels, self.data.X
-        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if kernels is None else len(kernels)
-        width = couplings_width or sum(coupling.factor.shape[1] for coupling in self.couplings)
-        outputs = 1
-        if isinstance(self.fit.targets, Classification):
-            outputs = max(n if n > 2 else 1 for n in (len(set(y.tolist())) for y in data.y))
-        rows = np.array([len(part) for part in data.rows])
-        sizes, squares, N = np.array([len(X)]) if wide else rows, 8 * rows**2, int(rows.sum())
-        row_bytes = 0 if kernels is None else X[:1].nbytes
-        stacks = K * X.dtype.itemsize * int((sizes**2).sum())
-        if isinstance(self.machines, MachinePanel):
+        data, machines, X = self.data, self.machines, self.data.X
+        wide, T, K = data.form == "wide", data.n_tasks, X.shape[2] if self.kernels is None else len(self.kernels)
+        sizes, N = np.array([len(X)] if wide else list(map(len, data.rows))), sum(map(len, data.rows))
+        stacks, width = K * X.dtype.itemsize * int((sizes**2).sum()), sum(c.factor.shape[1] for c in self.couplings)
+        fits, threads = max(n_fits, 1), -(-n_jobs // max(n_fits, 1))
+        if isinstance(machines, MachinePanel):
             # A basis; targets, costs and dual variables of two evaluations; and work arrays per column.
-            n, total = len(X), T * outputs
-            work = (48 + 4 * K) * n * n + 96 * n * total
-            work += (total if width else n_jobs * PANEL_COLUMNS) * column_bytes(n, K)
-            work += 16 * min(n * total**2, LARGEST_INVERSES) + 32 * n * width * outputs if width else 0
-        elif width:
-            # Matrices over the rows of all tasks, or low-rank factors of them.
-            low_rank = None if wide else low_rank_kernels(data, kernels, self.fit.normalize)
-            rank = width * (low_rank.rank if low_rank else len(X) if wide else N)
-            if not wide:
-                stacks += 8 * N * low_rank.rank if low_rank else K * X.dtype.itemsize * N**2
-            factored = is_worthwhile(rank, N)
-            work = 3 * int(squares.sum()) + 192 * N + (24 * N * rank + 32 * rank**2 if factored else 0)
-            work += 0 if factored and isinstance(self.learner, Ridge) else 32 * N**2
+            (n, columns), n_targets = machines.y.shape, machines.y.size
+            work = (48 + 4 * K) * n * n + 128 * n_targets
+            work += (columns if width else threads * PANEL_COLUMNS) * column_bytes(n, K)
+            work += 16 * min(columns * n_targets, LARGEST_INVERSES) if width else 0
+            # Folds may have too few rows for a panel.
+            work += 2 * min(8 * T * n * n, BATCH_BYTES) + 32 * n * n if n_fits else 0
         else:
-            # Combined matrices of a batch of machines and their factors, and the images of dual variables. The buffers
-            # of wide data hold whole matrices even if labels are missing.
-            batch = 8 * len(X) ** 2 * T if wide else int(squares.sum())
-            work = 2 * min(batch, max(BATCH_BYTES, 8 * int(sizes.max()) ** 2))
-            work += 2 * n_jobs * int(squares.max()) + 16 * K * outputs * N
-        if n_folds:
-            # The evaluated kernels, and for each running fold the training part, the held-out part and its machines.
-            used = stacks + max(stacks + work, min(n_jobs, n_folds) * (2 * stacks + work))
-        else:
-            used = stacks + max(work, row_bytes * int(6 * sizes.max() + sizes.sum()))
-        # Targets, machines, weights, Hessians and functions; rows and their distances while kernels are fitted.
-        held = N * (48 + 96 * outputs) + int(sizes.sum()) * row_bytes
-        held += 8 * (SOLVER_ARRAYS * K * T + 3 * T * K * K) + T * TASK_OBJECTS
-        return Need(FIXED + held + max(used, fitting_bytes(kernels, X)), _FEWER_GRAMS)
+            # The combined matrices of a batch of machines; those that are being solved; images of dual variables.
+            squares = [8 * max(len(machine.y), len(X) * wide) ** 2 for machine in machines]
+            n_targets = sum(machine.y.size for machine in machines)
+            work = 2 * min(sum(squares), BATCH_BYTES) + 2 * (1 + min(threads, len(squares))) * max(squares)
+            work += 16 * K * n_targets
+        if width and isinstance(machines, MachineList):
+            # The kernels between the rows of all tasks, or their factors of low rank.
+            link = None if wide else low_rank_kernels(data, self.kernels, self.fit.normalize)
+            rank = link.rank if link else len(X) if wide else N
+            stacks += 0 if wide else N * (8 * rank if link else K * X.dtype.itemsize * N)
+            if isinstance(self.learner, Ridge) and is_worthwhile(width * rank, N):
+                work = 24 * sum(len(rows) ** 2 for rows in data.rows) + 36 * N * width * rank
+        # Weights, Hessians, and steps of the solver.
+        work += 8 * T * K * (SOLVER_ARRAYS + 3 * K)
+        row_bytes = 0 if self.kernels is None else X[:1].nbytes
+        copies = row_bytes * int(6 * sizes.max() + (2 + n_fits) * sizes.sum())
+        used = max((1 + n_fits) * stacks + fits * work, fitting_bytes(self.kernels, X))
+        return Need(base_bytes(T, n_targets) + copies + used, _FEWER_GRAMS)
 
     def run(
         self, options: RunOptions, raw: RawGrams | None = None, scaled: tuple[Grams, KernelBank] | None = None
     ) -> Fitted:
         """Build the Gram matrices, or use the given ones, solve, and return the fitted attributes."""
-        grams: Any
-        fit, blocks, bank = self.fit, None, None
-        if options.engine.splits and raw is None and scaled is None:
-            grams = blocks = self._blocks(options.engine)
-        else:
-            grams, bank = self.grams(raw) if scaled is None else scaled
-        problem = self.problem(grams, blocks)
+        fit = self.fit
+        grams, bank = self.grams(raw) if scaled is None else scaled
         limits: dict[str, Any] = {"start": self.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": self.units}
         shown: dict[str, Any] = {"verbose": options.verbose, "callback": options.callback}
         with Workers(options.n_jobs) as workers:
-            solution = solve(problem, fit.solver, each=workers.map, **limits, **shown)
-        if blocks is not None:
-            bank, solution = self._gather(blocks, problem, solution)
+            solution = solve(self.problem(grams), fit.solver, each=workers.map, **limits, **shown)
         return self._fitted(grams, bank, solution, options)
 
     def grams(self, raw: RawGrams | None = None, overwrite: bool = False) -> tuple[Grams, KernelBank]:
@@ -254,37 +229,16 @@ class FitPlan(NamedTuple):
             raw, overwrite = raw_grams(self.data, self.kernels, self.fit.normalize, bool(self.couplings)), True
         return scale_grams(raw, self.data, self.fit.normalize, self.couplings, overwrite, self.fit.parsimony)
 
-    def problem(self, grams: Any, machines: Any = None) -> AnyProblem:
-        """Return the problem; with a Dask engine, `grams` and `machines` are its blocks."""
-        if machines is None:
-            machines = self.machines
-            if self.fit.device is not None and isinstance(self.learner, Ridge):
-                grams = on_device(grams, self.fit.device)
+    def problem(self, grams: Any) -> AnyProblem:
+        """Return the problem on scaled Gram matrices."""
+        if self.fit.device is not None and isinstance(self.learner, Ridge):
+            grams = on_device(grams, self.fit.device)
+        given = grams, self.machines, self.learner
         if self.fit.worst_task:
-            return WorstTaskProblem(grams, machines, self.learner)
+            return WorstTaskProblem(*given)
         if isinstance(self.penalty, MixedNorm):
-            return MixedNormProblem(grams, machines, self.learner, self.penalty)
-        return Problem(grams, machines, self.learner, self.penalty, self.mu)
-
-    def _blocks(self, engine: Any) -> MachineBlocks:
-        """Send the tasks to the workers of an engine, in blocks."""
-        data, fit, kernels = self.data, self.fit, self.kernels
-        check_splittable(fit, data)
-        assert kernels is not None and isinstance(engine, Dask) and isinstance(self.machines, MachineList)
-        charges = np.ones(len(kernels))
-        if fit.parsimony:
-            parts = np.array_split(np.arange(data.n_tasks), min(data.n_tasks, 4 * engine.n_workers))
-            found = engine.map(task_dimensions, [take_tasks(data, at) for at in parts], (kernels, fit.normalize))
-            charges = charges_of(np.concatenate(found).sum(axis=0), fit.parsimony)
-        return MachineBlocks(engine, data, kernels, fit.normalize, charges, self.machines, self.learner)
-
-    def _gather(self, blocks: MachineBlocks, problem: AnyProblem, solution: Any) -> tuple[KernelBank, Solution]:
-        """Fetch the scaling of kernels and the solutions of all tasks from the workers."""
-        B = self.units.weights(solution.B)
-        solved, bank = blocks.solutions(B, solution.duals.tol)
-        judged = self.units.restore(problem.judge(B, solved))
-        values = {name: getattr(judged, name) for name in ("B", "duals", "Q", "R", "loss", "upper", "primal")}
-        return bank, replace(solution, **values)
+            return MixedNormProblem(*given, self.penalty)
+        return Problem(*given, self.penalty, self.mu)
 
     def _fitted(self, grams: Any, bank: Any, solution: Solution, options: RunOptions) -> Fitted:
         """Return the fitted attributes of a solution, with warnings."""
@@ -361,20 +315,6 @@ def check_common_part(couplings: Sequence[Coupling]) -> None:
     """Raise if the model has no common part, by which unknown tasks are to be predicted."""
     if not any(coupling.is_common for coupling in couplings):
         raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
-
-
-def check_splittable(fit: Fit, data: TaskData) -> None:
-    """Raise, with the reason, if the model cannot be fitted in blocks of tasks."""
-    faults = {
-        "Gram matrices that are precomputed would have to travel with every block": is_precomputed(fit.kernels),
-        "tasks that are columns of y share their rows and one Gram matrix; pass tasks=": data.form == "wide",
-        "this model solves one task at a time, each after the last one": fit.worst_task,
-        "blocks of tasks are solved by the processors of the workers; leave device out": fit.device is not None,
-        "tasks that share parts of their functions (couplings) have no blocks of tasks": fit.couplings is not None,
-    }
-    for fault, is_present in faults.items():
-        if is_present:
-            raise ValueError(f"engine: {fault}; use engine='threads'")
 
 
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:

@@ -13,9 +13,9 @@ from ...data.forms import TaskData
 from ...engines.threads import Workers
 from ...kernels.families import is_precomputed, source_kernels
 from ...kernels.kernel import FittedKernel
-from ...memory import FIXED, SOLVER_ARRAYS, TASK_OBJECTS, Need, memory_limit
+from ...memory import SOLVER_ARRAYS, Need, base_bytes, memory_limit
 from ..functions import Share, TaskFunctions, make_expansion
-from ..grams.row_kernels import PivotFeatures, PooledKernel, needs_stack
+from ..grams.row_kernels import TESTED_ROWS, PivotFeatures, PooledKernel, needs_stack
 from ..learners.machines import Learner, Machine
 from ..penalties.norms import SpectralNorm, unit_root
 from ..penalties.relation import Relation, effective_rank
@@ -85,19 +85,15 @@ class PooledPlan(NamedTuple):
         """Bound the memory of rows, kernels, and matrices over the rows of all tasks or over explicit features."""
         shapes, n, outputs = [machine.y.shape for machine in self.machines], self.n_rows, self.n_outputs
         K = self.data.X.shape[2] if self.kernels is None else len(self.kernels)
-        tested = min(n, 1001)
-        held = 8 * (2 * K + 2) * (n if self.pool is None else tested) ** 2 + 16 * n**2 * (self.pool is None)
-        held += 40 * tested**2 + (0 if self.kernels is None else 48 * n * self.data.X.shape[1])
-        features = None if self.pool is None else self.pool[1]
-        if features is None:
-            total = sum(rows * m for rows, m in shapes)
-            work = 8 * (5 * total**2 + 4 * total * outputs + n**2 + SOLVER_ARRAYS * outputs**2)
+        total = sum(rows * m for rows, m in shapes)
+        held = 16 * (K + 4) * (n if self.pool is None else min(n, TESTED_ROWS + 1)) ** 2
+        held += 0 if self.kernels is None else 48 * n * self.data.X.shape[1]
+        if self.pool is None or self.pool[1] is None:
+            work = 6 * total**2 + 4 * total * outputs + SOLVER_ARRAYS * outputs**2
         else:
-            rank = features.Phi.shape[1]
-            work = 32 * sum(rows**2 for rows, _ in shapes)
-            work += 8 * (5 * n * rank + SOLVER_ARRAYS * rank**2 + 3 * n * outputs)
-        labels = sum(rows * (48 + 96 * m) for rows, m in shapes) + len(shapes) * TASK_OBJECTS
-        return Need(FIXED + labels + held + work, _ADVICE)
+            rank = self.pool[1].Phi.shape[1]
+            work = 4 * sum(rows**2 for rows, _ in shapes) + n * (5 * rank + 3 * outputs) + SOLVER_ARRAYS * rank**2
+        return Need(base_bytes(len(shapes), total) + held + 8 * work, _ADVICE)
 
     def run(self, options: RunOptions) -> Fitted:
         """Solve, and keep the functions."""

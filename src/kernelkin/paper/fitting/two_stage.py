@@ -14,7 +14,7 @@ from ...engines.threads import Workers
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
 from ...kernels.grams import Scaling, mirror
 from ...kernels.kernel import fitting_bytes
-from ...memory import FIXED, TASK_OBJECTS, Need
+from ...memory import FIXED, Need, base_bytes
 from ..functions import task_functions
 from ..grams.build import KernelBank
 from ..grams.row_kernels import BLOCK_BYTES, RowKernels
@@ -91,32 +91,26 @@ class TwoStagePlan(NamedTuple):
     def memory(self, n_jobs: int = 1) -> Need:
         """Bound the memory of pairs and of the machines."""
         fit, data, kernels, K, T = self.fit, self.data, self.values.kernels, self.values.n_kernels, self.data.n_tasks
-        rows, row_bytes = [len(part) for part in data.rows], 0 if kernels is None else data.X[:1].nbytes
+        sizes, row_bytes = [len(part) for part in data.rows], 0 if kernels is None else data.X[:1].nbytes
         length = block_length(1 if kernels is None else data.X.shape[1], K)
         drawn = min(fit.n_rounds, length) * (4 * row_bytes + 8 * (5 * K + 12))
-        held = 64 * sum(rows) + 160 * K * T
+        held = 192 * sum(sizes) + 160 * K * T
         shared = self._shared_plan(np.ones((T, K)))
         if shared is not None:
             machines = shared.memory(n_jobs)
         else:
-            each, wide, outputs = [], data.form == "wide", max(m.y.shape[1] for m in self.machines)
-            for n in rows:
-                # Its matrix or Nystroem features with copies, or with blocks of kernel values; and its rows.
-                square = 8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact))
-                work = max(5 * square, 2 * square + min(2 * BLOCK_BYTES, 2 * K * square))
-                each.append(work + 3 * row_bytes * (len(data.X) if wide else n))
-            fitted = sum(rows) * (48 + 96 * outputs) + T * (TASK_OBJECTS + 64 * K)
-            fitted += row_bytes * (len(data.X) if wide else sum(rows))
-            machines = Need(FIXED + fitted + sum(sorted(each, reverse=True)[:n_jobs]), _SMALLER_TASKS)
+            # The matrix of the largest task or its Nystroem features, with copies; blocks of kernel values; its rows.
+            square = max(8 * n * (n if n <= fit.max_exact else min(N_LANDMARKS, fit.max_exact)) for n in sizes)
+            n_rows, largest = (len(data.X),) * 2 if data.form == "wide" else (sum(sizes), max(sizes))
+            work = 5 * square + min(2 * BLOCK_BYTES, 2 * K * square) + 3 * row_bytes * largest
+            n_targets = sum(machine.y.size for machine in self.machines)
+            held += 64 * K * T + row_bytes * n_rows
+            machines = Need(base_bytes(T, n_targets) + min(n_jobs, T) * work, _SMALLER_TASKS)
         return Need(held + max(machines.peak, FIXED + max(drawn, fitting_bytes(kernels, data.X))), machines.advice)
 
     def run(self, options: RunOptions) -> Fitted:
         """Learn the kernel weights, then fit the machines."""
         fit, data, values = self.fit, self.data, self.values
-        if options.engine.splits:
-            raise ValueError(
-                "engine: the first stage of this model processes pairs of rows in sequence; use engine='threads'"
-            )
         seed = int(check_random_state(fit.random_state).randint(np.iinfo(np.int32).max))
         solver = Online(fit.mu, fit.update, fit.shrinkage, fit.min_rank, fit.refresh)
         settings: dict[str, Any] = {"center": fit.center_pairs, "verbose": options.verbose}

@@ -32,7 +32,6 @@ from .stack import GramStack, SharedGrams, TaskGrams, take_block
 TAU = 0.1
 # Maximum number of rows of a stack from which charges are computed.
 MAX_ROWS = 2000
-_CONSTANT = "constant on the training rows of every task, so it is zero after centring"
 
 
 class RawGrams(NamedTuple):
@@ -117,23 +116,13 @@ def _raw_stack(
     flat = stack.reshape(len(stack), -1)
     largest = np.maximum(flat.max(axis=1), -flat.min(axis=1))
     for kernel, gram, size in zip(kernels or (), stack, largest, strict=False):
-        # A kernel may be zero for one task; `check_kernels` checks that it is not zero for all. A kernel that is
+        # A kernel may be zero for one task; `scale_grams` checks that it is not zero for all. A kernel that is
         # positive semi-definite by theory can only fail by overflow.
         if size != 0 and not (kernel.function.known_psd and np.isfinite(size)):
             checked = check_gram(kernel.name, gram, kernel.function.known_psd)
             if checked is not gram:
                 gram[...], clipped = checked, True
     return stack, clipped, largest > 0
-
-
-def check_kernels(names: Sequence[str], found: np.ndarray) -> None:
-    """Raise if a kernel is zero, before or after scaling, in all tasks.
-
-    `found` (2, K): whether each kernel is not zero in some task, before and after scaling.
-    """
-    for there, problem in zip(found, ("zero on all training rows", _CONSTANT), strict=True):
-        if not np.all(there):
-            raise ValueError(f"kernel {names[int(np.argmin(there))]!r} is {problem}")
 
 
 def scale_grams(
@@ -143,13 +132,12 @@ def scale_grams(
     couplings: Sequence[Coupling] = (),
     overwrite: bool = False,
     parsimony: float = 0.0,
-    charges: np.ndarray | None = None,
 ) -> tuple[Any, KernelBank]:
     """Scale raw stacks on the rows of `data`, in place with `overwrite`, and charge kernels by `parsimony`.
 
-    `charges` (K,) are given if `data` are only some of the tasks; `check_kernels` must then be called separately.
+    Raises ValueError if a kernel is zero, before or after scaling, in all tasks.
     """
-    weights, is_part = [data.sample_weight[rows] for rows in data.rows], charges is not None
+    weights = [data.sample_weight[rows] for rows in data.rows]
     if data.form == "wide":
         # Rows that no task uses have weight zero.
         weights = [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
@@ -158,14 +146,16 @@ def scale_grams(
         scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)
         scalings.append(scaling)
         stacks.append(scaled)
-    if charges is None:
-        charges = np.ones(len(raw.names))
-        if parsimony:
-            charges = charges_of(effective_dimensions(zip(stacks, weights, strict=True)), parsimony)
+    charges = np.ones(len(raw.names))
+    if parsimony:
+        charges = charges_of(effective_dimensions(zip(stacks, weights, strict=True)), parsimony)
     if (charges != 1.0).any():
         scalings = [_charge(scaling, stack, charges) for scaling, stack in zip(scalings, stacks, strict=True)]
-    if not is_part:
-        check_kernels(raw.names, np.array([raw.present, np.any([scaling.factor > 0 for scaling in scalings], axis=0)]))
+    left = np.any([scaling.factor > 0 for scaling in scalings], axis=0)
+    constant = "constant on the training rows of every task, so it is zero after centring"
+    for found, fault in ((raw.present, "zero on all training rows"), (left, constant)):
+        if not found.all():
+            raise ValueError(f"kernel {raw.names[int(np.argmin(found))]!r} is {fault}")
     bank = KernelBank(raw.names, raw.kernels, tuple(scalings), clipped=raw.clipped)
     if data.form == "wide":
         shared = GramStack(stacks[0])
@@ -232,11 +222,3 @@ def charges_of(d: np.ndarray, parsimony: float) -> np.ndarray:
     used = d > 0
     relative = np.where(used, d, 1.0) / (d[used].mean() if used.any() else 1.0)
     return np.where(used, relative**parsimony, 1.0)
-
-
-def task_dimensions(kernels: tuple[Sequence[FittedKernel], str | None], data: TaskData) -> np.ndarray:
-    """Return the effective dimensions (t, K) of kernels, given with `normalize`, on the rows of each task."""
-    raw, ones = raw_grams(data, *kernels), np.ones(len(kernels[0]))
-    grams, _ = scale_grams(raw, data, kernels[1], overwrite=True, charges=ones)
-    pairs = zip(grams.stacks, data.rows, strict=True)
-    return np.array([effective_dimensions([(stack.values, data.sample_weight[rows])]) for stack, rows in pairs])

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.folds import make_folds
 from ...data.forms import TaskData
-from ...engines.threads import SingleThreadedBLAS, read_engine
+from ...engines.threads import SingleThreadedBLAS
 from ...estimators import Fitted, MultiTaskEstimator, TaskRouted, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
@@ -69,13 +69,6 @@ _PARAMETERS: dict[str, Parameter] = {
         [Interval(Real, 0, None, closed="neither")],
         1e-3,
     ),
-    "engine": Parameter(
-        '"threads", a Dask client or an engine',
-        'Where folds and candidates are fitted. "threads": `n_jobs` threads of this process. '
-        "A `distributed.Client`: the workers of its cluster, each of which gets all rows. "
-        "The result does not depend on it.",
-        default="threads",
-    ),
     "verbose": Parameter("int", "1 shows progress and the time left.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",
@@ -118,7 +111,7 @@ _PER_TASK = Parameter(
 _CHOICE = "cv scoring search_tol"
 _MODEL = "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness"
 _SEARCHED = (
-    f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs engine device random_state "
+    f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs device random_state "
     "verbose callback"
 )
 
@@ -176,13 +169,8 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
     def _fit_data(self, model: Any, data: TaskData) -> Fitted:
         """Search, set the best parameters of the model, and fit it."""
         began, classification = time.perf_counter(), is_classifier(model)
-        engine = read_engine(self.engine, self.n_jobs)
         candidates, lines, search = self._prepare(model, data)
-        if search.shares_grams:
-            for line in lines:
-                line.specification.plan(data)  # to raise errors early
-        elif not engine.splits:
-            check_memory(search.need(lines[0].specification, lines[0].params))
+        check_memory(search.memory(lines))
         if self.scoring is None:
             scorer: Scorer | PooledScorer = PooledScorer(data, search.folds, classification=classification)
         else:
@@ -191,7 +179,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         found: dict[int, list[Outcome]] = {}
         extensions = MAX_EXTENSIONS if self.grid is None else 0
         while True:
-            found |= search.run(lines, engine, self.verbose, self.callback)
+            found |= search.run(lines, self.verbose, self.callback)
             self.cv_results_ = tabulate(candidates, found, scorer)
             # If the best C is at an end of the default grid, the grid is extended.
             results = self.cv_results_
@@ -203,7 +191,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
         self.n_splits_, self.search_time_ = len(search.folds), time.perf_counter() - began
         self._choose()
         specification = model.set_params(**self.best_params_).specification()
-        fitted = search.refit(specification, self.best_params_, model.run_options(), engine)
+        fitted = search.refit(specification, self.best_params_, model.run_options())
         self.refit_time_ = time.perf_counter() - began - self.search_time_
         return fitted
 
@@ -230,8 +218,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
     def _bytes(self, model: Any, data: TaskData) -> int:
         """Bound the memory of `_fit_data` in bytes."""
         _, lines, search = self._prepare(model, data)
-        tried = lines if search.shares_grams else lines[:1]
-        return max(search.need(line.specification, line.params).peak for line in tried)
+        return search.memory(lines).peak
 
     def _prepare(self, model: Any, data: TaskData) -> tuple[list[dict[str, Any]], list[Line], CandidateSearch]:
         """Read the grid and deal the folds."""
@@ -266,7 +253,7 @@ class BaseSearch(MetaEstimatorMixin, TaskRouted):
 @describe(
     (),
     _ATTRIBUTES,
-    f"estimator grid * {_CHOICE} n_jobs engine random_state verbose callback",
+    f"estimator grid * {_CHOICE} n_jobs random_state verbose callback",
     estimator=Parameter(
         "estimator",
         "Any model of this library.",
@@ -388,8 +375,8 @@ class MKMTRLRegressorCV(BaseSearch):
 
 
 def _model_parameters(search: Any, model: type) -> dict[str, Any]:
-    """Return the parameters that a search passes to its model; not callback, verbose and engine."""
-    shared = set(search.get_params(deep=False)) - {"callback", "verbose", "engine"}
+    """Return the parameters that a search passes to its model; not callback and verbose."""
+    shared = set(search.get_params(deep=False)) - {"callback", "verbose"}
     return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}
 
 

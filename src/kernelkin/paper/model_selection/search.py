@@ -12,12 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...data.folds import Fold
 from ...data.forms import TaskData
-from ...engines import Engine, Jobs, count_workers
+from ...engines import Jobs, count_workers
 from ...estimators import Fitted, RunOptions
 from ...kernels.kernel import FittedKernel
-from ...memory import Need, check_memory
+from ...memory import Need
 from ...progress import Progress
-from ..couplings import read_couplings
 from ..fitting.fit import Fit
 from ..fitting.targets import split_by_task
 from ..grams.build import RawGrams, raw_grams
@@ -45,45 +44,37 @@ class CandidateSearch:
     """What the jobs of a cross-validation share: data, folds, and kernel values among all rows.
 
     Kernel values are evaluated once for all folds and all lines with the same kernels, unless some lines are not of
-    kernel machines. With a Dask engine, each worker evaluates the kernels that it needs.
+    kernel machines.
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], lines: Sequence[Line], n_jobs: int | None) -> None:
         self.data, self.folds, self.n_jobs = data, folds, count_workers(n_jobs)
         self.shares_grams = all(isinstance(line.specification, Fit) for line in lines)
-        # The largest width of couplings among the lines that share Gram matrices.
-        self.widths: dict[tuple, int] = {}
-        for line in lines if self.shares_grams else ():
-            key, couplings = identity(line.params, _GRAM_PARAMETERS), read_couplings(line.specification.couplings, data)
-            self.widths[key] = max(self.widths.get(key, 0), sum(each.factor.shape[1] for each in couplings))
         self.key: tuple | None = None
         self.raw: RawGrams | None = None
         self.kernels: Sequence[FittedKernel] | None = None
 
-    def need(self, specification: Any, params: Params) -> Need:
-        """Bound the memory of the search over the lines with these kernels."""
+    def memory(self, lines: Sequence[Line]) -> Need:
+        """Bound the memory of the search, and of the fit on all rows; errors of plans are raised here."""
+        n_fits = min(self.n_jobs, len(self.folds) * len(lines))
         if self.shares_grams:
-            return specification.plan(self.data).memory(self.n_jobs, len(self.folds), self._width(params))
+            return max(line.specification.plan(self.data).memory(self.n_jobs, n_fits) for line in lines)
+        specification = lines[0].specification
         fold = specification.plan(self.data.take(self.folds[0].kept)).memory()
-        together = Need(self.n_jobs * (fold.peak + self.data.X.nbytes), fold.advice)
+        together = Need(n_fits * (fold.peak + self.data.X.nbytes), fold.advice)
         return max(specification.plan(self.data).memory(self.n_jobs), together)
 
-    def evaluate(self, specification: Fit, params: Params) -> RawGrams:
+    def evaluate(self, specification: Fit, params: Params, coupled: bool) -> RawGrams:
         """Evaluate the kernels of a candidate, unless they are those of the last one."""
         key = identity(params, _GRAM_PARAMETERS)
         if self.raw is None or key != self.key:
             self.raw, self.key = None, key
-            plan, widest = specification.plan(self.data), self._width(params)
-            check_memory(plan.memory(self.n_jobs, len(self.folds), widest))
-            self.raw = raw_grams(self.data, plan.kernels, specification.normalize, widest > 0)
-            self.kernels = plan.kernels
+            self.kernels = specification.plan(self.data).kernels
+            self.raw = raw_grams(self.data, self.kernels, specification.normalize, coupled)
         return self.raw
 
-    def _width(self, params: Params) -> int:
-        return self.widths[identity(params, _GRAM_PARAMETERS)]
-
     def run(
-        self, lines: Sequence[Line], engine: Engine, verbose: int, callback: Callable[[int, int], object] | None
+        self, lines: Sequence[Line], verbose: int, callback: Callable[[int, int], object] | None
     ) -> dict[int, list[Outcome]]:
         """Return the outcomes of each candidate on each fold."""
         found: dict[int, list[Outcome]] = {}
@@ -99,15 +90,11 @@ class CandidateSearch:
         with Jobs(total, n_jobs=self.n_jobs, report=report) as runner, display:
             for group in _groups(lines, _GRAM_PARAMETERS) if self.shares_grams else [lines]:
                 parts = _groups(group, _SCALE_PARAMETERS) if self.shares_grams else [[line] for line in group]
-                jobs = [(part, fold) for fold in range(len(self.folds)) for part in parts]
-                if engine.splits:
-                    results = engine.map(run_job, jobs, self)
-                    for _ in range(sum(len(line.steps) for part, _ in jobs for line in part)):
-                        runner.step()
-                else:
-                    if self.shares_grams:
-                        self.evaluate(group[0].specification, group[0].params)
-                    results = runner.map(lambda job: run_job(self, job, runner.step), jobs)
+                jobs = [(part, fold) for fold in self.folds for part in parts]
+                if self.shares_grams:
+                    coupled = any(line.specification.couplings is not None for line in group)
+                    self.evaluate(group[0].specification, group[0].params, coupled)
+                results = runner.map(lambda job: self._run_job(job[0], job[1], runner.step), jobs)
                 for (part, _), result in zip(jobs, results, strict=True):
                     steps = [candidates for line in part for _, candidates in line.steps]
                     for candidates, outcome in zip(steps, result, strict=True):
@@ -115,24 +102,20 @@ class CandidateSearch:
                             found.setdefault(candidate, []).append(outcome)
         return found
 
-    def refit(self, specification: Any, params: Params, options: RunOptions, engine: Engine) -> Fitted:
+    def _run_job(self, lines: Sequence[Line], fold: Fold, step: Callable[[], object]) -> list[Outcome]:
+        """Return the outcomes of all problems of lines that share scaled Gram matrices, on a fold."""
+        outcomes = []
+        for outcome in (_solve_lines if self.shares_grams else _fit_lines)(self, fold, lines):
+            outcomes.append(outcome)
+            step()
+        return outcomes
+
+    def refit(self, specification: Any, params: Params, options: RunOptions) -> Fitted:
         """Fit a candidate on all rows."""
-        if not self.shares_grams or engine.splits:
+        if not self.shares_grams:
             return specification.plan(self.data).run(options)
-        raw = self.evaluate(specification, params)
+        raw = self.evaluate(specification, params, specification.couplings is not None)
         return specification.plan(self.data, self.kernels).run(options, raw)
-
-
-def run_job(
-    search: CandidateSearch, job: tuple[Sequence[Line], int], step: Callable[[], object] = lambda: None
-) -> list[Outcome]:
-    """Return the outcomes of all problems of lines that share scaled Gram matrices, on a fold."""
-    lines, fold = job
-    outcomes = []
-    for outcome in (_solve_lines if search.shares_grams else _fit_lines)(search, search.folds[fold], lines):
-        outcomes.append(outcome)
-        step()
-    return outcomes
 
 
 def _fit_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> Iterator[Outcome]:
@@ -148,9 +131,7 @@ def _fit_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> It
 def _solve_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> Iterator[Outcome]:
     """Solve the problems of each line in turn, on slices of the kernel values of all rows."""
     data, raw, kernels, train = search.data, search.raw, search.kernels, search.data.take(fold.kept)
-    if raw is None:
-        plan = lines[0].specification.plan(data)
-        kernels, raw = plan.kernels, raw_grams(data, plan.kernels, plan.fit.normalize, bool(plan.couplings))
+    assert raw is not None
     plan = lines[0].specification.plan(train, kernels)
     raw = raw if plan.couplings else raw._replace(linked=None)
     grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)

@@ -104,9 +104,9 @@ def _position(kernel: Any, n_kernels: int) -> int:
 
 
 # Parameters of the estimators, in order.
-_WORK = "tol n_jobs engine device"
+_WORK = "tol n_jobs device"
 _FIXED = f"targets normalize task_column {_WORK}"
-_SOLVED = "tol max_iter n_jobs engine device verbose callback"
+_SOLVED = "tol max_iter n_jobs device verbose callback"
 _WEIGHTS = f"kernels * C mu p parsimony targets normalize task_column solver init {_SOLVED}"
 _COUPLED = (
     "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness targets "

@@ -1,8 +1,8 @@
 """The machines of a problem, how they are solved at given kernel weights, and the units in which they are solved.
 
-There are three forms of machines, with one interface: `MachineList` has one machine for each task or set of coupled
-tasks, `MachinePanel` (panel.py) the machines of wide data as columns over shared rows, and `MachineBlocks` (blocks.py)
-those on the workers of an engine. Each has `solve` and `deviation`, and the first two `scales` and `rescaled`.
+There are two forms of machines, with one interface: `MachineList` has one machine for each task or set of coupled
+tasks, and `MachinePanel` (panel.py) the machines of wide data as columns over shared rows. Each has `solve`,
+`deviation`, `scales` and `rescaled`.
 
 Problems are solved in standard units (`Units`), so that neither tiny nor huge targets, costs or strengths matter.
 With y = s y', a = alpha a' and B = beta B', beta = s/alpha, every term of the problem is phi = s alpha times that of
@@ -39,7 +39,7 @@ _TINY = np.finfo(float).tiny
 
 
 class MachineDuals(list[DualSolution]):
-    """The solution of each machine. Those of other forms of machines have the same methods."""
+    """The solution of each machine. `PanelDuals` has the same methods."""
 
     def part_shares(self, grams: Any, B: np.ndarray) -> np.ndarray:
         """(T, 1 + couplings); see `CoupledGrams.part_shares`."""

@@ -79,12 +79,6 @@ PARAMETERS: dict[str, Parameter] = {
         "of these. Tasks with similar features then have similar functions; for a table, by each of two Gaussian "
         "kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
-    "min_rows": Parameter(
-        "int, optional",
-        "Leave out tasks with fewer rows, and tasks that cannot be fitted (a single row or class, and no part shared "
-        "with other tasks), with a warning instead of an error. `unknown_tasks` decides how they are predicted.",
-        [*COUNT, None],
-    ),
     "prior": Parameter(
         "array of shape (T, T), optional",
         "Prior task relationship: a positive definite matrix, in the order of `tasks_`. None: the identity.",

@@ -257,7 +257,9 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
     return found
 
 
-def refuse_tiny_tasks(data: TaskData, faults: dict[int, str], sharing: Collection[int], *, classification: bool) -> None:
+def refuse_tiny_tasks(
+    data: TaskData, faults: dict[int, str], sharing: Collection[int], *, classification: bool
+) -> None:
     """Raise if a task cannot be learned; `faults` are from `tiny_tasks`.
 
     The tasks at the positions `sharing` share parts of their functions; for these, one row or one class is enough.

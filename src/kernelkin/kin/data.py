@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data.arrays import listing
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
-from .task_features import TaskTable, read_task_features
 
 # With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60
@@ -118,29 +116,6 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
     else:
         families = np.arange(d)
     return families if families.max(initial=-1) < OWN_PARAMETERS else np.zeros(d, dtype=np.intp)
-
-
-def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
-    """Return task feature tables extended by more tasks; kernels between tasks cannot be extended."""
-    known, new = read_task_features(first, tasks), read_task_features(more, None)
-    if set(known) != set(new):
-        raise ValueError(f"task_features has {listing(sorted(new))} here, and {listing(sorted(known))} in training")
-    found = {}
-    for name, table in known.items():
-        other = new[name]
-        if not isinstance(table, TaskTable) or not isinstance(other, TaskTable):
-            raise ValueError(
-                f"task_features {name!r} is a kernel between tasks: pass the kernel of all tasks, including new ones, "
-                "to the estimator before the fit"
-            )
-        if table.names != other.names:
-            names = f"{listing(other.names)} here, and {listing(table.names)} in training"
-            raise ValueError(f"task_features: {name!r} has the columns {names}")
-        fresh = ~np.isin(other.labels, table.labels)
-        pairs = zip(table.columns, other.columns, strict=True)
-        columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
-        found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
-    return found
 
 
 def target_units(labelled: LabelledRows, n_tasks: int, weight: np.ndarray, *, has_features: bool) -> TargetUnits:

@@ -21,7 +21,6 @@ from .kernel import (
     PolynomialKernel,
     TanimotoKernel,
     fit_kernels,
-    freeze_columns,
     label_columns,
 )
 
@@ -34,11 +33,9 @@ MAX_RATIO = 100.0
 
 
 def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
+    kernel = Kernel(name, function, columns, per_feature)
     # Per-feature kernels get their column in the name when they are expanded.
-    if columns is not None and not per_feature:
-        columns = freeze_columns(columns, name)
-        name += label_columns(columns)
-    return Kernel(name, function, columns, per_feature)
+    return kernel if columns is None or per_feature else replace(kernel, name=name + label_columns(kernel.columns))
 
 
 def gaussian_kernels(
@@ -294,36 +291,7 @@ def _one_kernel(given: Any) -> Kernel:
 def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
     """Return the kernels that a user means by `kernels`, fitted on the training rows."""
     found = resolve_kernels(kernels)
-    if data.feature_origins is not None:
-        found = _on_encoded_columns(found, data.feature_origins)
-    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
-
-
-def _on_encoded_columns(kernels: Sequence[Kernel], origins: Sequence[tuple[str, str]]) -> list[Kernel]:
-    """Replace names of table columns by the positions of the features encoded from them.
-
-    A per-feature kernel becomes one kernel for each group of features of the same origin.
-    """
-    places: dict[str, list[int]] = {}
-    groups: dict[str, list[int]] = {}
-    for position, (column, part) in enumerate(origins):
-        places.setdefault(column, []).append(position)
-        groups.setdefault(f"{column} ({part})" if part else column, []).append(position)
-    found = []
-    for kernel in kernels:
-        columns: Any = kernel.columns
-        if isinstance(columns, tuple):
-            columns = tuple(p for c in columns for p in (places.get(c, [c]) if isinstance(c, str) else [c]))
-            kernel = replace(kernel, columns=columns)
-        if not kernel.per_feature or isinstance(columns, slice):
-            found.append(kernel)
-            continue
-        found += [
-            Kernel(f"{kernel.name}[{name}]", kernel.function, tuple(positions))
-            for name, positions in groups.items()
-            if columns is None or set(columns).issuperset(positions)
-        ]
-    return found
+    return fit_kernels(found, data.X, data.feature_names, data.sample_weight, data.feature_origins)
 
 
 def refuse_positions(kernels: Any) -> None:

@@ -34,7 +34,8 @@ def test_kernels_of_an_encoded_table_go_by_its_columns():
     days = pd.date_range("2024-01-01", periods=40, freq="9D")
     table = pd.DataFrame({"size": np.arange(40.0) ** 2, "day": days, "kind": ["a", "b"] * 20})
     encoder = TableEncoder().fit(table)
-    data, origins = read(encoder.encode(table), Y), [origin for column in encoder.columns_ for origin in column.origins]
+    encoded = encoder.encode(table)
+    data, origins = read(encoded, Y), encoded.origins
     (named,) = source_kernels(linear_kernels(columns=["kind", "size"]), data)
     assert [origins[p][0] for p in named.columns] == ["kind", "kind", "size"]
     each = {kernel.name: kernel.columns for kernel in source_kernels(linear_kernels(per_feature=True), data)}

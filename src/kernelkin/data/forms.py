@@ -28,20 +28,6 @@ Form = Literal["long", "wide", "single"]
 SHARING = "Kin, and models with couplings='common', learn it together with other tasks; or leave out its rows"
 
 
-class WideTargets(tuple[np.ndarray, ...]):
-    """The columns of a copied `array` (n, T)."""
-
-    array: np.ndarray
-
-    @classmethod
-    def of(cls, Y: np.ndarray) -> WideTargets:
-        """Return a copy of Y (n, T)."""
-        array = np.array(Y, order="C")
-        columns = cls(array.T)
-        columns.array = array
-        return columns
-
-
 class Grouping(NamedTuple):
     """A further grouping of the rows: its name, the groups (G,), and the group of each row of X (n,)."""
 
@@ -56,8 +42,7 @@ class TaskData:
 
     X: np.ndarray  # (n, d) rows, or (n, n, K) precomputed Gram matrices
     rows: tuple[np.ndarray, ...]  # for each task, the rows of X it has a label for
-    # For each task, its targets, in the order of `rows`; `WideTargets` for wide real targets without missing values.
-    y: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray, ...]  # for each task, its targets, in the order of `rows`
     sample_weight: np.ndarray  # (n,) the weight of each row of X; rows of weight zero belong to no task
     labels: np.ndarray  # (T,) the names of the tasks
     form: Form  # the form of the data, which determines the shape of predictions
@@ -213,7 +198,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     names = np.arange(Y.shape[1]) if table is None else check_task_names(table.names)
     every = np.flatnonzero(weights > 0)
     if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
-        return TaskData(X, (every,) * Y.shape[1], WideTargets.of(Y), weights, names, "wide", *context)
+        return TaskData(X, (every,) * Y.shape[1], tuple(np.array(Y, order="C").T), weights, names, "wide", *context)
     # Tasks without missing labels share one array of positions, to save memory.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)

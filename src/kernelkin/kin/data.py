@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..data.folds import read_pairs
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
@@ -258,11 +259,7 @@ def _in_order(labels: np.ndarray) -> np.ndarray:
 
 def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:
     folds = np.full(len(labelled.rows), -1)
-    for number, pair in enumerate(cv):
-        try:
-            train, test = (np.isin(np.arange(len(data.X)), np.arange(len(data.X))[np.asarray(part)]) for part in pair)
-        except (IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
+    for number, (train, test) in enumerate(read_pairs(cv, (len(data.X),))):
         if (train & test).any() or not test.any():
             raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
         folds[test[labelled.rows]] = number

@@ -117,10 +117,11 @@ def _shops(split: int, *, classes: bool) -> Split:
 
     sample = parts(_days(2000, rng))
     means, spreads = [part.mean(axis=0) for part in sample], [part.std(axis=0) for part in sample]
+    shares = np.sqrt([0.7, 1 - 0.7])
 
     def draw(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         X, shop = _days(20 * days, rng), np.repeat(np.arange(20), days)
-        f = sum(s * (part - m) / d for part, m, d, s in zip(parts(X), means, spreads, np.sqrt([0.7, 1 - 0.7]), strict=True))
+        f = sum(s * (part - m) / d for part, m, d, s in zip(parts(X), means, spreads, shares, strict=True))
         values = f + 0.3 * rng.standard_normal((len(X), 1))
         return X, (size * (100.0 + 20.0 * values))[np.arange(len(X)), shop], shop
 

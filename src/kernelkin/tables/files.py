@@ -155,12 +155,13 @@ def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterat
 def _read_text(path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat) -> DataFrame:
     with _opened(path, form) as (file, header, how), _explained(path, form):
         names = [name for name in (*tasks, *targets) if name in header]
-        how |= {"dtype": dict.fromkeys(names, object), "decimal": form.decimal, "keep_default_na": False}
-        how["na_values"] = {name: sorted(MISSING) for name in header if name not in names}
+        # pandas also looks for missing values in the result of a converter; a character before the text prevents that.
+        how |= {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
         # The copy joins columns of the same type into one block; tens of thousands of blocks are slow.
-        frame = need_pandas().read_csv(file, **how, low_memory=False).copy()
+        frame = need_pandas().read_csv(file, **how, keep_default_na=False, low_memory=False).copy()
     for name in names:
-        frame[name] = _read_tasks(frame[name]) if name in tasks else _read_targets(frame[name], form.decimal)
+        cells = frame[name].astype(object).map(lambda cell: cell[1:])
+        frame[name] = _read_tasks(cells) if name in tasks else _read_targets(cells, form.decimal)
     return frame
 
 

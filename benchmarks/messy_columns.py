@@ -3,8 +3,8 @@
 python -m benchmarks messy_columns
 
 skrub is not a dependency: install it to see both. Each column is in a table of 60 rows beside a column of numbers.
-skrub is told that "-" is missing and that constant columns are dropped; dropping columns whose values all differ would drop
-dates and numbers in texts too.
+skrub is told that "-" is missing and that constant columns are dropped; dropping columns whose values all differ would
+drop dates and numbers in texts too.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def fit_kernels(
     """
     X = as_float(X)
     labels: Sequence[Any] = range(X.shape[1]) if feature_names is None else feature_names
-    places = {name: [p] for p, name in enumerate(feature_names or ())}
+    places = {name: [p] for p, name in enumerate(() if feature_names is None else feature_names)}
     if origins is not None:
         labels = [f"{column} ({part})" if part else column for column, part in origins]
         made: dict[str, list[int]] = {}

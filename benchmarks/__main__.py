@@ -53,6 +53,7 @@ REPORTS = (
     "counts",
     "kin_times",
     "growth",
+    "messy_columns",
 )
 
 

@@ -102,17 +102,44 @@ def _related(split: int, *, regression: bool) -> Split:
 
 
 def _shops(split: int, *, classes: bool) -> Split:
-    from kernelkin.datasets import make_shops
+    """Sales of 20 shops on 15 days each, and on 100 days to test."""
+    rng, n = np.random.RandomState(split), 20 * 15
+    size = np.exp(0.5 * rng.standard_normal(20))
+    peaks, (season, warmth, discount) = rng.uniform(0, 365, 20), rng.standard_normal((3, 20))
 
-    d = make_shops(20, 15, test_size=100, random_state=split)
-    X, tasks = np.vstack([d.data, d.data_test]), np.r_[d.tasks, d.tasks_test]
-    y = np.r_[d.target, d.target_test]
+    def parts(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The common part (q, 1) and the own parts (q, 20) of the functions at X (q, 7)."""
+        day, temperature, price = X[:, :3].T[:, :, np.newaxis]
+        year = 2 * np.pi * day / 365
+        common = np.sin(year) + 0.7 * np.sin(2 * year) + 1.5 * np.exp(-(((temperature - 24) / 6) ** 2)) - 0.6 * price
+        own = season * np.cos(year - 2 * np.pi * peaks / 365) + warmth * np.sin(temperature / 5) - discount * price
+        return common, own
+
+    sample = parts(_days(2000, rng))
+    means, spreads = [part.mean(axis=0) for part in sample], [part.std(axis=0) for part in sample]
+    shares = np.sqrt([0.7, 1 - 0.7])
+
+    def draw(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, shop = _days(20 * days, rng), np.repeat(np.arange(20), days)
+        f = sum(s * (part - m) / d for part, m, d, s in zip(parts(X), means, spreads, shares, strict=True))
+        values = f + 0.3 * rng.standard_normal((len(X), 1))
+        return X, (size * (100.0 + 20.0 * values))[np.arange(len(X)), shop], shop
+
+    X, y, tasks = (np.concatenate(pair) for pair in zip(draw(15), draw(100), strict=True))
     if classes:
-        y = y > np.median(d.target)
-    n = len(d.data)
-    mixed = [t for t in np.unique(tasks) if len(np.unique(y[:n][d.tasks == t])) > 1]
+        y = y > np.median(y[:n])
+    mixed = [t for t in np.unique(tasks) if len(np.unique(y[:n][tasks[:n] == t])) > 1]
     kept = np.flatnonzero(np.isin(tasks, mixed))
     return _split(X, y, tasks, kept[kept < n], kept[kept >= n])
+
+
+def _days(n: int, rng: np.random.RandomState) -> np.ndarray:
+    """Day of the year, temperature, price, and four columns that do not matter: (n, 7)."""
+    day = rng.uniform(1, 366, n)
+    temperature = 13 - 8 * np.cos(2 * np.pi * day / 365) + 5 * rng.standard_normal(n)
+    price, rain = rng.uniform(2, 4, n), rng.exponential(2.0, n)
+    humidity, wind, pressure = rng.uniform(30, 90, n), rng.gamma(2.0, 5.0, n), 1013 + 8 * rng.standard_normal(n)
+    return np.column_stack([day, temperature, price, rain, humidity, wind, pressure])
 
 
 def _sarcos(split: int, rows: int) -> Split:

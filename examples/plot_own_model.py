@@ -18,7 +18,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelkin import gaussian_kernels, linear_kernels
-from kernelkin.datasets import make_shops
 from kernelkin.paper import MultiTaskKernelEstimator
 from kernelkin.paper.penalties import Penalty, Relation
 from kernelkin.paper.problems import Problem
@@ -48,17 +47,21 @@ class PricedKernels(Penalty):
 # Seven things are known about each day of a shop, with a kernel for each. The last four cost a hundred times as much as
 # the first three and the linear kernel.
 
-data = make_shops(n_shops=6, n_days=25, test_size=100, random_state=0)
-mean, spread = data.data.mean(axis=0), data.data.std(axis=0)
-X, X_test = (data.data - mean) / spread, (data.data_test - mean) / spread
+rng = np.random.default_rng(0)
+shop = np.repeat(np.arange(6), 125)
+columns = rng.normal(size=(750, 7))
+season, price = rng.normal(size=(2, 6))[:, shop]
+sales = np.sin(2 * columns[:, 0]) + season * columns[:, 1] ** 2 + price * columns[:, 2] + 0.3 * rng.normal(size=750)
+train = np.arange(750) % 5 == 0  # 25 days of each shop
+X, y, tasks = columns[train], sales[train], shop[train]
 kernels = [gaussian_kernels(1.0, per_feature=True), linear_kernels()]
 prices = [1, 1, 1, 100, 100, 100, 100, 1]
 
 for name, penalty in {"equal prices": PricedKernels(np.ones(8)), "four expensive": PricedKernels(prices)}.items():
     model = MultiTaskKernelEstimator(kernels, loss="squared", penalty=penalty, C=10)
-    model.fit(X, data.target, tasks=data.tasks)
+    model.fit(X, y, tasks=tasks)
     share = model.kernel_weights_[:, 3:7].sum() / model.kernel_weights_.sum()
-    score = model.score(X_test, data.target_test, tasks=data.tasks_test)
+    score = model.score(columns[~train], sales[~train], tasks=shop[~train])
     gap = model.duality_gap_ / model.objective_
     print(f"{name:16} R² {score:.2f}, weight on the last four columns {share:.0%}, relative gap {gap:.0e}")
 
@@ -96,7 +99,7 @@ class ProjectedDescent(Solver):
 settings = {"kernels": kernels, "loss": "squared", "penalty": PricedKernels(prices), "C": 10, "max_iter": 500}
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
 for ax, (name, solver) in zip(axes, {"joint": "joint", "projected descent": ProjectedDescent()}.items(), strict=True):
-    model = MultiTaskKernelEstimator(solver=solver, **settings).fit(X, data.target, tasks=data.tasks)
+    model = MultiTaskKernelEstimator(solver=solver, **settings).fit(X, y, tasks=tasks)
     print(f"{name:18} objective {model.objective_:.6g} after {model.n_iter_} evaluations")
     ConvergenceDisplay.from_estimator(model, ax=ax)
     ax.set_title(name)

@@ -1,9 +1,8 @@
-"""Synthetic data: tasks with known kernels and groups, and shops."""
+"""Synthetic data: tasks with known kernels and groups."""
 
 from __future__ import annotations
 
 from inspect import getdoc
-from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -12,15 +11,12 @@ from .decompositions import cholesky
 from .kernels.families import view_kernels
 from .kernels.kernel import fit_kernels
 
-__all__ = ["make_related_tasks", "make_shops"]
+__all__ = ["make_related_tasks"]
 
 # Added to the diagonal of Gram matrices, which are singular up to rounding.
 _JITTER = 1e-8
 # Share of the weights of a task that is common to its group.
 _SIMILARITY = 0.9
-# Share of the variance of a shop's function that is common to all shops, and the noise, for functions of variance one.
-_LIKENESS, _NOISE = 0.7, 0.3
-_FEATURES = ("day", "temperature", "price", "rain", "humidity", "wind", "pressure")
 
 
 def make_related_tasks(
@@ -130,86 +126,3 @@ def make_related_tasks(
         kernels=kernels,
         DESCR=getdoc(make_related_tasks),
     )
-
-
-def make_shops(
-    n_shops: int = 12,
-    n_days: int = 15,
-    *,
-    test_size: int = 0,
-    random_state: int | np.random.RandomState | None = None,
-    return_X_y: bool = False,
-) -> Any:
-    """Draw daily sales of shops, with few days each.
-
-    Sales depend on the day of the year, the temperature and the price; rain, humidity, wind and pressure are
-    irrelevant. A part of the function is common to all shops, the rest is each shop's own, and shops differ in size.
-
-    Parameters
-    ----------
-    n_shops : int, default=12
-        Number of shops, the tasks.
-    n_days : int, default=15
-        Training rows of each shop.
-    test_size : int, default=0
-        Held-out rows of each shop.
-    random_state : int, RandomState or None
-        Seed.
-    return_X_y : bool, default=False
-        Return ``(data, target, tasks)`` of the training rows instead of a Bunch.
-
-    Returns
-    -------
-    Bunch or tuple
-        ``data`` (n_shops * n_days, 7), ``target`` (sales) and ``tasks`` (labels "shop01" and on), and ``data_test``,
-        ``target_test``, ``tasks_test`` for the held-out rows; ``task_names``, ``feature_names``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from kernelkin.datasets import make_shops
-    >>> data = make_shops(n_shops=3, n_days=10, random_state=0)
-    >>> data.data.shape, data.tasks[::10].tolist()
-    ((30, 7), ['shop01', 'shop02', 'shop03'])
-    >>> data.feature_names
-    ['day', 'temperature', 'price', 'rain', 'humidity', 'wind', 'pressure']
-    """
-    if min(n_shops, n_days) < 1 or test_size < 0:
-        raise ValueError("n_shops and n_days must be positive, and test_size not negative")
-    rng = check_random_state(random_state)
-    names = np.array([f"shop{s + 1:0{max(2, len(str(n_shops)))}d}" for s in range(n_shops)])
-    size = np.exp(0.5 * rng.standard_normal(n_shops))
-    peaks, (season, warmth, discount) = rng.uniform(0, 365, n_shops), rng.standard_normal((3, n_shops))
-
-    def parts(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the common part (q, 1) and the own parts (q, n_shops) of the functions at X (q, 7)."""
-        day, temperature, price = X[:, :3].T[:, :, np.newaxis]
-        year = 2 * np.pi * day / 365
-        common = np.sin(year) + 0.7 * np.sin(2 * year) + 1.5 * np.exp(-(((temperature - 24) / 6) ** 2)) - 0.6 * price
-        own = season * np.cos(year - 2 * np.pi * peaks / 365) + warmth * np.sin(temperature / 5) - discount * price
-        return common, own
-
-    sample = parts(_draw_days(2000, rng))
-    means, spreads = [part.mean(axis=0) for part in sample], [part.std(axis=0) for part in sample]
-    shares = np.sqrt([_LIKENESS, 1.0 - _LIKENESS])
-
-    def draw(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Draw rows, sales and names for n days of each shop, sorted by shop."""
-        X, shop = _draw_days(n * n_shops, rng), np.repeat(np.arange(n_shops), n)
-        f = sum(s * (part - m) / d for part, m, d, s in zip(parts(X), means, spreads, shares, strict=True))
-        values = f + _NOISE * rng.standard_normal((len(X), 1))
-        return X, (size * (100.0 + 20.0 * values))[np.arange(len(X)), shop], names[shop]
-
-    train, test = draw(n_days), draw(test_size)
-    if return_X_y:
-        return train
-    found = dict(zip(("data", "target", "tasks", "data_test", "target_test", "tasks_test"), train + test, strict=True))
-    return Bunch(**found, feature_names=list(_FEATURES), task_names=names, DESCR=getdoc(make_shops))
-
-
-def _draw_days(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Draw days (n, 7); temperatures follow the season, the other columns are independent of it."""
-    day = rng.uniform(1, 366, n)
-    temperature = 13 - 8 * np.cos(2 * np.pi * day / 365) + 5 * rng.standard_normal(n)
-    price, rain = rng.uniform(2, 4, n), rng.exponential(2.0, n)
-    humidity, wind, pressure = rng.uniform(30, 90, n), rng.gamma(2.0, 5.0, n), 1013 + 8 * rng.standard_normal(n)
-    return np.column_stack([day, temperature, price, rain, humidity, wind, pressure])

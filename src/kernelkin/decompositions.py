@@ -101,16 +101,6 @@ def least_squares(A: Array, Y: Array) -> Array:
         return pseudo_inverse(A) @ Y
 
 
-def solve_stack(A: Array, b: Array) -> Array:
-    """Return the solutions (..., n) of A (..., n, n) x = b (..., n); by least squares if A is singular."""
-    try:
-        return np.asarray(np.linalg.solve(A, b[..., np.newaxis])[..., 0], dtype=np.float64)
-    except LinAlgError:
-        if A.ndim == 2:
-            return pseudo_inverse(A) @ b
-        return np.array([solve_stack(one, right) for one, right in zip(A, b, strict=True)])
-
-
 def solve_symmetric(system: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return X (m, n) with X S = target, for symmetric S (n, n); by least squares if S is singular.
 

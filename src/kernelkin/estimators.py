@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
 from .data.checks import check_precomputed_queries, read_rows
-from .data.forms import Queries, TaskData, read_queries, read_training, settle_tiny_tasks, tiny_tasks
+from .data.forms import Queries, TaskData, read_queries, read_training, refuse_tiny_tasks, tiny_tasks
 from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
 from .exceptions import warn_user
 from .kernels.families import is_precomputed
@@ -122,15 +122,12 @@ class MultiTaskEstimator(TaskRouted):
     ) -> TaskData:
         """Return the validated arguments of `fit`; `encode` converts the columns of a table to numbers.
 
-        Tasks that are too small raise an error or are left out, unless they share parts of their functions.
+        Tasks that are too small raise an error, unless they share parts of their functions.
         """
-        classification, min_rows = is_classifier(self), getattr(self, "min_rows", None)
-        data = self.read_rows(X, y, tasks, sample_weight, min_rows=min_rows, encode=encode)
-        faults = tiny_tasks(data, classification=classification)
-        if not faults:
-            return data
-        sharing = self.borrowing_tasks(data)
-        return settle_tiny_tasks(data, faults, sharing, classification=classification, min_rows=min_rows)
+        data = self.read_rows(X, y, tasks, sample_weight, encode=encode)
+        if faults := tiny_tasks(data, classification=is_classifier(self)):
+            refuse_tiny_tasks(data, faults, self.borrowing_tasks(data), classification=is_classifier(self))
+        return data
 
     def read_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, **options: Any) -> TaskData:
         """Return the validated arguments of `fit`, whatever the number of rows of each task."""

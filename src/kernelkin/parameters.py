@@ -72,18 +72,11 @@ PARAMETERS: dict[str, Parameter] = {
         "or to T x T positive semi-definite matrices with unit diagonal.",
     ),
     "task_features": Parameter(
-        "DataFrame, dict, array or pair, optional",
-        "Features of the tasks: a DataFrame with task labels as index, a dict from task to features, or an array with "
-        "one row per task in order (numbers are standardised, text is treated as categories). Or a kernel between "
-        "tasks: a pair (labels, matrix), or a DataFrame whose columns equal its index. Or a dict from names to several "
-        "of these. Tasks with similar features then have similar functions; for a table, by each of two Gaussian "
-        "kernels. Tasks that have features but no training rows are predicted from the features.",
-    ),
-    "min_rows": Parameter(
-        "int, optional",
-        "Leave out tasks with fewer rows, and tasks that cannot be fitted (a single row or class, and no part shared "
-        "with other tasks), with a warning instead of an error. `unknown_tasks` decides how they are predicted.",
-        [*COUNT, None],
+        "DataFrame or pair, optional",
+        "Features of the tasks: a DataFrame with task labels as index (numbers are standardised, text is treated as "
+        "categories). Or a kernel between tasks: a pair (labels, matrix), or a DataFrame whose columns equal its "
+        "index. Tasks with similar features then have similar functions; for a table of features, by each of two "
+        "Gaussian kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
     "prior": Parameter(
         "array of shape (T, T), optional",

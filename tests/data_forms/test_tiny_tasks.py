@@ -1,4 +1,4 @@
-"""Tasks of one row or one class: learned where they can borrow, refused by name or set aside where they cannot."""
+"""Tasks of one row or one class: learned where they can borrow, refused by name where they cannot."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_the_intercept_is_that_of_the_most_similar_task():
 
 def test_tasks_that_share_nothing_are_refused_with_advice():
     X, y, tasks = make_tasks()
-    advice = r"; models with couplings .* can learn it together with other tasks, or set it aside with min_rows=2$"
+    advice = r"; Kin, and models with couplings='common', learn it together with other tasks; or leave out its rows$"
     one_row = (
         r"^task 'd' has one sample only \(n_samples=1\) with a label and a positive weight; a task needs two or more"
     )
@@ -96,37 +96,6 @@ def test_tasks_that_all_have_one_class_have_nothing_to_share(model):
     for labels in (np.zeros(len(X), dtype=int), (tasks == "a").astype(int)):
         with pytest.raises(ValueError, match=r"^every task has one class only; at least one task needs two"):
             model.fit(X, labels, tasks=tasks)
-
-
-def test_min_rows_sets_tasks_aside():
-    X, y, tasks = make_tasks()
-    model = MKMTRLRegressor(KERNELS, min_rows=3, couplings="common", unknown_tasks="common")
-    with pytest.warns(UserWarning, match=r"tasks set aside \(fewer rows than min_rows=3\): 'd', 'e'\."):
-        model.fit(X, y, tasks=tasks)
-    large = np.isin(tasks, list("abc"))
-    expected = MKMTRLRegressor(KERNELS, couplings="common", unknown_tasks="common")
-    expected.fit(X[large], y[large], tasks=tasks[large])
-    assert model.tasks_.tolist() == list("abc")
-    np.testing.assert_allclose(model.predict(X, tasks=tasks), expected.predict(X, tasks=tasks), atol=1e-12)
-    with pytest.warns(UserWarning, match="set aside"):
-        refusing = MKMTRLRegressor(KERNELS, min_rows=3).fit(X, y, tasks=tasks)
-    with pytest.raises(ValueError, match=r"^unknown tasks 'd', 'e'; this model knows 'a', 'b', 'c'"):
-        refusing.predict(X, tasks=tasks)
-    with pytest.raises(ValueError, match="min_rows=100 sets all 5 tasks aside"):
-        MKMTRLRegressor(KERNELS, min_rows=100).fit(X, y, tasks=tasks)
-
-
-def test_min_rows_sets_tasks_of_one_class_aside_where_they_cannot_borrow():
-    X, labels, tasks = make_classes()
-    with (
-        pytest.warns(UserWarning, match=r"one class only\): 'e'"),
-        pytest.warns(UserWarning, match=r"min_rows=2\): 'd'"),
-    ):
-        model = MKMTRLClassifier(KERNELS, min_rows=2).fit(X, labels, tasks=tasks)
-    assert model.tasks_.tolist() == list("abc")
-    with pytest.warns(UserWarning, match=r": 'd'\."):
-        model = MKMTRLClassifier(KERNELS, min_rows=2, couplings="common").fit(X, labels, tasks=tasks)
-    assert model.tasks_.tolist() == list("abce")
 
 
 def test_cross_validation_keeps_tiny_tasks_in_training():

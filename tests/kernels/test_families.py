@@ -149,7 +149,6 @@ def test_views_take_every_kind_of_template(X):
     ("kernels", "message"),
     [
         (linear_kernels(columns="age"), r"'linear\[age\]': 'age' is not a column of X"),
-        (linear_kernels(columns="a"), r"'linear\[a\]': 'a' names 2 columns"),
         (gaussian_kernels(1, columns=[0, 9]), r"'rbf\(1 x median\)\[0, 9\]': column 9 is out of range, X has 4"),
         (view_kernels({"v": -5}), r"'v: rbf\(1 x median\)': column -5 is out of range"),
         (linear_kernels(columns=slice(7, 9)), r"'linear\[7:9\]': \[7:9\] selects none of the 4 columns"),
@@ -158,11 +157,11 @@ def test_views_take_every_kind_of_template(X):
 )
 def test_refusals_at_fit_name_the_kernel(X, kernels, message):
     with pytest.raises(ValueError, match=message):
-        fit_kernels(kernels, X, ["a", "a", "c", "d"])
+        fit_kernels(kernels, X, ["a", "b", "c", "d"])
 
 
 def test_a_name_needs_feature_names(X):
-    with pytest.raises(ValueError, match=r"'linear\[age\]': column 'age' is given by name"):
+    with pytest.raises(ValueError, match=r"'linear\[age\]': 'age' is not a column of X, which has no column names"):
         linear_kernels(columns="age")[0].fit(X)
 
 

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernelkin import MKMTRLRegressor, TableEncoder, TwoStageMKMTRLRegressor, linear_kernels
@@ -27,6 +28,27 @@ def test_named_groups():
     ]  # fmt: skip
     with pytest.raises(ValueError, match="empty: name at least one group of columns"):
         source_kernels({}, read(X, Y))
+
+
+def test_kernels_of_an_encoded_table_go_by_its_columns():
+    days = pd.date_range("2024-01-01", periods=40, freq="9D")
+    table = pd.DataFrame({"size": np.arange(40.0) ** 2, "day": days, "kind": ["a", "b"] * 20})
+    encoder = TableEncoder().fit(table)
+    encoded = encoder.encode(table)
+    data, origins = read(encoded, Y), encoded.origins
+    (named,) = source_kernels(linear_kernels(columns=["kind", "size"]), data)
+    assert [origins[p][0] for p in named.columns] == ["kind", "kind", "size"]
+    each = {kernel.name: kernel.columns for kernel in source_kernels(linear_kernels(per_feature=True), data)}
+    assert list(each) == [
+        "linear[size]",
+        "linear[day (time)]",
+        "linear[day (season)]",
+        "linear[day (weekday)]",
+        ("linear[kind]"),
+    ]
+    assert [len(columns) for columns in each.values()] == [1, 1, 2, 7, 2]
+    (feature,) = source_kernels(linear_kernels(columns="kind=a"), data)
+    assert encoder.get_feature_names_out()[list(feature.columns)].tolist() == ["kind=a"]
 
 
 RNG = np.random.default_rng(0)

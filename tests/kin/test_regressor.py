@@ -1,6 +1,7 @@
 """KinRegressor: invariances, tasks that were not in training, intervals, time, kernels, groupings and wide targets."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.metrics import r2_score
@@ -223,15 +224,15 @@ def test_features_of_tasks_tell_the_level_of_new_ones(exact_rows, monkeypatch):
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
     features, codes, rows, levels, y = features_problem()
     T = len(features) - 4
-    known = {t: features[t] for t in range(T)}
-    new = {t: features[t] for t in range(T, T + 4)}
+    table = pd.DataFrame(features)
+    known, new = table[:T], table[T:]
     model = KinRegressor(task_features=known, cv=2, random_state=0).fit(rows, y, tasks=codes)
     asked = np.arange(T, T + 4)
     found = model.with_tasks(new).predict(np.zeros((4, 1)), tasks=asked)
     assert np.mean((found - levels[asked]) ** 2) < 0.2 * levels.var()
     plain = model.predict(np.zeros((4, 1)), tasks=asked)
     assert np.ptp(plain) < 1e-8
-    whole = KinRegressor(task_features=known | new, cv=2, random_state=0).fit(rows, y, tasks=codes)
+    whole = KinRegressor(task_features=table, cv=2, random_state=0).fit(rows, y, tasks=codes)
     np.testing.assert_allclose(whole.predict(np.zeros((4, 1)), tasks=asked), found, rtol=1e-6)
 
 

@@ -33,12 +33,11 @@ def matrices(task_features):
 def test_all_forms_of_a_table_make_the_same_kernels():
     expected = matrices(TABLE)
     assert len(expected) == 2
-    rows = dict(zip(LABELS.tolist(), TABLE.to_numpy(dtype=object), strict=True))
+    objects = pd.DataFrame(TABLE.to_numpy(dtype=object), LABELS, TABLE.columns)
     shuffled = TABLE.loc[["d", "b", "a", "c"]]
     extended = pd.concat([shuffled, pd.DataFrame({"size": [9.0], "region": ["w"]}, index=["e"])])
-    for form in (shuffled, rows, TABLE.to_numpy(dtype=object), extended):
+    for form in (shuffled, objects, extended):
         np.testing.assert_allclose(matrices(form), expected, atol=1e-12)
-    assert len(matrices({"shop": TABLE, "like": (LABELS, SIMILAR)})) == 3
 
 
 def test_the_kernel_is_gaussian_on_standardised_numbers_and_categories():
@@ -58,17 +57,19 @@ def test_kernels_between_tasks_are_scaled_to_unit_diagonal(form):
 
 def test_faulty_features_are_named():
     for features, message in [
-        (TABLE.iloc[:3], r"task_features: 'features' has no row for task 'd'"),
-        ({"shop": TABLE, "like": (LABELS[:2], np.eye(2))}, r"task_features: 'like' has no row for task 'c', 'd'"),
-        (pd.concat([TABLE, TABLE.iloc[:1]]), r"task_features 'features' contains task 'a' more than once"),
+        (TABLE.iloc[:3], r"^task_features has no row for task 'd'"),
+        ((LABELS[:2], np.eye(2)), r"^task_features has no row for task 'c', 'd'"),
+        (pd.concat([TABLE, TABLE.iloc[:1]]), r"^task_features contains task 'a' more than once"),
+        (TABLE[[]], r"^task_features has no columns"),
         (TABLE.assign(size=[1.0, np.nan, 2.0, 3.0]), r"column 'size': the value of task 'b' is missing"),
-        (np.ones((3, 2)), r"is an array of 3 rows without names of tasks; 4 tasks need a row each"),
         ((LABELS, np.eye(3)), r"4 tasks need a kernel of shape \(4, 4\), got \(3, 3\)"),
         ((LABELS, SIMILAR - 2 * np.eye(4)), r"is not positive semi-definite: its smallest eigenvalue is -1.5"),
-        ((LABELS, np.triu(np.ones((4, 4)))), r"task_features 'features' is not a finite symmetric matrix"),
-        ({}, "task_features is an empty dict"),
+        ((LABELS, np.triu(np.ones((4, 4)))), r"^task_features is not a finite symmetric matrix"),
     ]:
         with pytest.raises(ValueError, match=message):
+            matrices(features)
+    for features in (np.ones((4, 2)), {"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}):
+        with pytest.raises(TypeError, match=r"^task_features must be a pandas DataFrame with the tasks as index"):
             matrices(features)
 
 
@@ -101,13 +102,14 @@ def test_classes_of_a_new_task():
     np.testing.assert_allclose(model.predict_proba(X[~known], tasks=tasks[~known]).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("form", ["named", "dict"])
+@pytest.mark.parametrize("form", ["table", "kernel", "pair"])
 def test_saved_models_predict_new_tasks(tmp_path, form):
     table, X, y, tasks = make_shops(n_tasks=6, n_rows=6)
     kernel = np.exp(-np.square(table["size"].to_numpy()[:, np.newaxis] - table["size"].to_numpy()))
     given = {
-        "named": {"shop": table, "like": pd.DataFrame(kernel, table.index, table.index)},
-        "dict": {name: [size] for name, size in table["size"].items()},
+        "table": table,
+        "kernel": pd.DataFrame(kernel, table.index, table.index),
+        "pair": (table.index.to_numpy(), kernel),
     }
     known = tasks != "shop02"
     model = KinRegressor(cv=2, random_state=0, task_features=given[form]).fit(X[known], y[known], tasks=tasks[known])

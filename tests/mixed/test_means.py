@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime
 
@@ -126,7 +127,7 @@ def test_without_variation_between_groups_there_are_no_means(few_rows_are_many):
 
 def test_tasks_known_by_their_features_alone_are_predicted(few_rows_are_many):
     x, _, codes, y = panel(T=20)
-    features = {t: [float(t)] for t in range(22)}
+    features = pd.DataFrame({"place": np.arange(22.0)})
     model = KinRegressor(random_state=0, n_features=20, task_features=features).fit(x[:, None], y, tasks=codes)
     assert FEW_STRUCTURES[1].name in model.search_results_["structure"]
     assert np.isfinite(model.predict(np.zeros((2, 1)), tasks=[20, 21])).all()

@@ -151,7 +151,7 @@ def test_version_schema_and_notes_are_kept(path):
     fitted = MKMTRLRegressor().fit(schema.encode(frame), schema.targets(frame), tasks=schema.tasks(frame))
     save_model(fitted, path, schema=schema, about={"rows": np.int64(60), "scores": np.array([0.5])})
     saved = load_model(path)
-    assert (saved.version, saved.schema) == (kernelkin.__version__, schema)
+    assert (saved.version, saved.schema.encoder.describe()) == (kernelkin.__version__, schema.encoder.describe())
     np.testing.assert_equal(saved.about, {"rows": np.int64(60), "scores": np.array([0.5])})
     expected = schema.restore(fitted.predict(schema.encode(frame), tasks=TASKS))
     assert_array_equal(saved.predict(frame[["colour", "q", "unit", "p"]]), expected)

@@ -153,7 +153,7 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     """Return the rows that have all groups and a target, and the number of other rows."""
     schema = saved.schema
     assert schema is not None
-    form = TextFormat(form.separator, form.encoding, schema.decimal if form.decimal == "." else form.decimal)
+    form = TextFormat(form.separator, form.encoding, schema.encoder.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task_names, schema.target_names, form)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])

@@ -80,7 +80,7 @@ def _predict_all(
     count, unseen = 0, dict[str, set[str]]()
     form = text_format(arguments)
     if form.decimal != ".":
-        saved = replace(saved, schema=replace(saved.schema, decimal=form.decimal))
+        schema.encoder.set_params(decimal=form.decimal)
     for piece in read_pieces(arguments.data, ROWS, form):
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
@@ -93,9 +93,9 @@ def _predict_all(
         anew = piece.separator is None or separator != input_separator(arguments.data)
         between = separator if anew else str(piece.separator)
         out, header = piece.frame.assign(**added), [*piece.header, *added]
-        form_out = {"sep": between, "decimal": saved.schema.decimal, "lineterminator": "\n"}
+        form_out = {"sep": between, "decimal": schema.encoder.decimal, "lineterminator": "\n"}
         out.to_csv(file, index=False, header=False if count else header, **form_out)
-        for name, texts in saved.schema.unseen(values).items():
+        for name, texts in schema.encoder.unseen(values).items():
             unseen.setdefault(name, set()).update(texts)
         count += len(piece.frame)
         if sys.stderr is not None and sys.stderr.isatty():

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..kin.losses import LOSSES, SquaredLoss
-from ..tables.cells import Decimal, as_numbers
+from ..tables.cells import Decimal, as_numbers, read_numbers
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
-from ..tables.schema import TableSchema, common_unit, read_target
+from ..tables.schema import TableSchema, common_unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -148,7 +148,7 @@ def _without_units(frame: DataFrame, targets: Sequence[str], arguments: Namespac
         is_class = arguments.classification or (values.nunique() <= MOST_CLASSES and not arguments.regression)
         units.append("" if is_class else common_unit(values, arguments.decimal))
         if units[-1]:
-            frame = frame.assign(**{name: read_target(frame[name], arguments.decimal, units[-1])})
+            frame = frame.assign(**{name: read_numbers(name, frame[name].to_numpy(), arguments.decimal, units[-1])})
     return frame, tuple(units)
 
 

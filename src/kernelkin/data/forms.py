@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..exceptions import warn_user
 from .arrays import Table, as_table, check_lengths, listing, missing, plain
 from .checks import (
     check_rows,
@@ -26,24 +25,7 @@ from .checks import (
 )
 
 Form = Literal["long", "wide", "single"]
-SHARING = (
-    "models with couplings (MK-MTRL with couplings='common') can learn it together with other tasks, "
-    "or set it aside with min_rows=2"
-)
-
-
-class WideTargets(tuple[np.ndarray, ...]):
-    """The columns of a copied `array` (n, T)."""
-
-    array: np.ndarray
-
-    @classmethod
-    def of(cls, Y: np.ndarray) -> WideTargets:
-        """Return a copy of Y (n, T)."""
-        array = np.array(Y, order="C")
-        columns = cls(array.T)
-        columns.array = array
-        return columns
+SHARING = "Kin, and models with couplings='common', learn it together with other tasks; or leave out its rows"
 
 
 class Grouping(NamedTuple):
@@ -60,8 +42,7 @@ class TaskData:
 
     X: np.ndarray  # (n, d) rows, or (n, n, K) precomputed Gram matrices
     rows: tuple[np.ndarray, ...]  # for each task, the rows of X it has a label for
-    # For each task, its targets, in the order of `rows`; `WideTargets` for wide real targets without missing values.
-    y: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray, ...]  # for each task, its targets, in the order of `rows`
     sample_weight: np.ndarray  # (n,) the weight of each row of X; rows of weight zero belong to no task
     labels: np.ndarray  # (T,) the names of the tasks
     form: Form  # the form of the data, which determines the shape of predictions
@@ -125,13 +106,11 @@ def read_training(
     task_column: Any = None,
     precomputed: bool = False,
     encode: Callable[[Table], Table] | None = None,
-    min_rows: int | None = None,
 ) -> TaskData:
     """Validate the arguments of `fit`; X may be the result of `read_rows`, and holds Gram matrices if `precomputed`.
 
     If `tasks` or `task_column` has several columns, the first holds the tasks and the others are further groupings.
-    `encode` converts the columns of a table, without the tasks, to numbers. Tasks with fewer than `min_rows` rows are
-    set aside with a warning.
+    `encode` converts the columns of a table, without the tasks, to numbers.
     """
     if y is None:
         raise ValueError(
@@ -155,11 +134,7 @@ def read_training(
     parts = tuple(np.split(order, np.cumsum(np.bincount(codes[kept], minlength=len(labels)))[:-1]))
     form: Form = "single" if tasks is None else "long"
     targets = tuple(Y[part] for part in parts)
-    data = TaskData(X, parts, targets, weights, labels, form, names, origins, groupings)
-    if min_rows is None or tasks is None:
-        return data
-    small = {t for t, part in enumerate(parts) if len(part) < min_rows}
-    return _set_aside(data, small, min_rows, f"fewer rows than min_rows={min_rows}")
+    return TaskData(X, parts, targets, weights, labels, form, names, origins, groupings)
 
 
 def read_queries(
@@ -223,7 +198,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     names = np.arange(Y.shape[1]) if table is None else check_task_names(table.names)
     every = np.flatnonzero(weights > 0)
     if Y.dtype.kind == "f" and len(every) == len(Y) and not np.isnan(Y).any():
-        return TaskData(X, (every,) * Y.shape[1], WideTargets.of(Y), weights, names, "wide", *context)
+        return TaskData(X, (every,) * Y.shape[1], tuple(np.array(Y, order="C").T), weights, names, "wide", *context)
     # Tasks without missing labels share one array of positions, to save memory.
     present = [~missing(column) for column in Y.T]
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
@@ -252,40 +227,16 @@ def tiny_tasks(data: TaskData, *, classification: bool) -> dict[int, str]:
     return found
 
 
-def settle_tiny_tasks(
-    data: TaskData,
-    faults: dict[int, str],
-    sharing: Collection[int] = (),
-    *,
-    classification: bool,
-    min_rows: int | None = None,
-) -> TaskData:
-    """Raise if a task cannot be learned or, for long data with `min_rows`, set it aside.
+def refuse_tiny_tasks(
+    data: TaskData, faults: dict[int, str], sharing: Collection[int], *, classification: bool
+) -> None:
+    """Raise if a task cannot be learned; `faults` are from `tiny_tasks`.
 
-    `faults` are from `tiny_tasks`. The tasks at the positions `sharing` share parts of their functions; for these, one
-    row or one class is enough.
+    The tasks at the positions `sharing` share parts of their functions; for these, one row or one class is enough.
     """
     if all(len(data.y[t]) for t in faults):
         if classification and sharing and all((y == y[0]).all() for y in data.y):
             raise ValueError("every task has one class only; at least one task needs two or more classes")
         faults = {t: fault for t, fault in faults.items() if t not in sharing}
-    if min_rows is not None and data.form == "long":
-        return _set_aside(data, faults, min_rows, "one class only")
     for fault in faults.values():
         raise ValueError(fault)
-    return data
-
-
-def _set_aside(data: TaskData, tasks: Collection[int], min_rows: int, reason: str) -> TaskData:
-    """Return the data without the tasks at these positions, with a warning that names them."""
-    if not tasks:
-        return data
-    kept = np.array([t for t in range(data.n_tasks) if t not in tasks], dtype=np.intp)
-    if not len(kept):
-        raise ValueError(f"min_rows={min_rows} sets all {data.n_tasks} tasks aside")
-    warn_user(
-        f"tasks set aside ({reason}): {listing(data.labels[sorted(tasks)])}. They are not in tasks_; unknown_tasks "
-        "decides how they are predicted",
-        UserWarning,
-    )
-    return data.select(kept)

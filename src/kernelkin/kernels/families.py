@@ -21,7 +21,6 @@ from .kernel import (
     PolynomialKernel,
     TanimotoKernel,
     fit_kernels,
-    freeze_columns,
     label_columns,
 )
 
@@ -34,11 +33,9 @@ MAX_RATIO = 100.0
 
 
 def _kernel(name: str, function: KernelFunction, columns: Columns = None, per_feature: bool = False) -> Kernel:
+    kernel = Kernel(name, function, columns, per_feature)
     # Per-feature kernels get their column in the name when they are expanded.
-    if columns is not None and not per_feature:
-        columns = freeze_columns(columns, name)
-        name += label_columns(columns)
-    return Kernel(name, function, columns, per_feature)
+    return kernel if columns is None or per_feature else replace(kernel, name=name + label_columns(kernel.columns))
 
 
 def gaussian_kernels(
@@ -214,12 +211,9 @@ def is_precomputed(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "precomputed"
 
 
-_DEFAULT = (*gaussian_kernels(), *linear_kernels())
-
-
 def default_kernels() -> list[Kernel]:
     """Return Gaussian kernels of five bandwidths around the median distance, and a linear kernel."""
-    return list(_DEFAULT)
+    return [*gaussian_kernels(), *linear_kernels()]
 
 
 KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
@@ -241,11 +235,11 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     Duplicate names get the suffixes " (2)", " (3)" and so on.
     """
     if kernels is None:
-        kernels = _DEFAULT
+        kernels = default_kernels()
     elif isinstance(kernels, str) and kernels == "auto":
-        kernels = [_DEFAULT, gaussian_kernels(1.0, per_feature=True)]
+        kernels = [default_kernels(), gaussian_kernels(1.0, per_feature=True)]
     elif isinstance(kernels, Mapping):
-        kernels = [_DEFAULT, view_kernels(kernels, [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()])]
+        kernels = [default_kernels(), view_kernels(kernels, [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()])]
     left, unique = [kernels], []
     # The column is appended to the name of a per-feature kernel, so it may have the name of another kernel.
     taken: set[tuple[str, bool]] = set()
@@ -294,36 +288,7 @@ def _one_kernel(given: Any) -> Kernel:
 def source_kernels(kernels: Any, data: TaskData) -> list[FittedKernel]:
     """Return the kernels that a user means by `kernels`, fitted on the training rows."""
     found = resolve_kernels(kernels)
-    if data.feature_origins is not None:
-        found = _on_encoded_columns(found, data.feature_origins)
-    return fit_kernels(found, data.X, data.feature_names, data.sample_weight)
-
-
-def _on_encoded_columns(kernels: Sequence[Kernel], origins: Sequence[tuple[str, str]]) -> list[Kernel]:
-    """Replace names of table columns by the positions of the features encoded from them.
-
-    A per-feature kernel becomes one kernel for each group of features of the same origin.
-    """
-    places: dict[str, list[int]] = {}
-    groups: dict[str, list[int]] = {}
-    for position, (column, part) in enumerate(origins):
-        places.setdefault(column, []).append(position)
-        groups.setdefault(f"{column} ({part})" if part else column, []).append(position)
-    found = []
-    for kernel in kernels:
-        columns: Any = kernel.columns
-        if isinstance(columns, tuple):
-            columns = tuple(p for c in columns for p in (places.get(c, [c]) if isinstance(c, str) else [c]))
-            kernel = replace(kernel, columns=columns)
-        if not kernel.per_feature or isinstance(columns, slice):
-            found.append(kernel)
-            continue
-        found += [
-            Kernel(f"{kernel.name}[{name}]", kernel.function, tuple(positions))
-            for name, positions in groups.items()
-            if columns is None or set(columns).issuperset(positions)
-        ]
-    return found
+    return fit_kernels(found, data.X, data.feature_names, data.sample_weight, data.feature_origins)
 
 
 def refuse_positions(kernels: Any) -> None:

@@ -131,14 +131,13 @@ def project(name: str, G: np.ndarray) -> np.ndarray:
     mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
     relative = max(_CANCELLATION[precision], _ROUNDINGS * len(G) * float(np.finfo(precision).eps))
     tolerance = relative * max(mean_diagonal, 0.0)
-    if not has_cholesky(G, tolerance):
-        smallest = float(eigvalsh(G.astype(np.float64))[0])
-        if smallest < -tolerance:
-            raise ValueError(
-                f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue "
-                f"{smallest:.3g}, mean of the diagonal {mean_diagonal:.3g}. Use another kernel, or clip its Gram "
-                "matrix with kernelkin.kernels.nearest_psd(G) and pass it with kernels='precomputed'"
-            )
+    smallest = float(eigvalsh(G.astype(np.float64))[0])
+    if smallest < -tolerance:
+        raise ValueError(
+            f"kernel {name!r} is not positive semi-definite on the training rows: smallest eigenvalue {smallest:.3g}, "
+            f"mean of the diagonal {mean_diagonal:.3g}. Use another kernel, or clip its Gram matrix with "
+            "kernelkin.kernels.nearest_psd(G) and pass it with kernels='precomputed'"
+        )
     return nearest_psd(G)
 
 
@@ -186,15 +185,10 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
 def is_psd(G: np.ndarray) -> bool:
     """Return True if the symmetric G (n, n) is positive semi-definite up to float64 rounding."""
-    # How far below zero rounding can move the eigenvalues.
-    mean_diagonal = float(G.diagonal().mean(dtype=np.float64))
-    return has_cholesky(G, _ROUNDINGS * len(G) * float(np.finfo(np.float64).eps) * max(mean_diagonal, 0.0))
-
-
-def has_cholesky(G: np.ndarray, shift: float) -> bool:
-    """Return True if G + shift I is positive definite in float64; G (n, n) is symmetric."""
     shifted = G.astype(np.float64)
-    shifted[np.diag_indices_from(shifted)] += shift
+    # How far below zero rounding can move the eigenvalues.
+    rounding = _ROUNDINGS * len(G) * float(np.finfo(np.float64).eps) * max(float(shifted.diagonal().mean()), 0.0)
+    shifted[np.diag_indices_from(shifted)] += rounding
     try:
         cholesky_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

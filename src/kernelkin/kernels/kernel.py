@@ -281,22 +281,26 @@ class FittedKernel:
         return evaluate([self], X, Y)[0]
 
 
-def _expand(kernel: Kernel, n_features: int, feature_names: Sequence[str] | None) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the name and column positions of each kernel that `kernel` expands to."""
+def _expand(kernel: Kernel, labels: Sequence[Any], places: dict[str, list[int]]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the name and column positions of each kernel that `kernel` expands to.
+
+    `labels` (d,) are the same for columns that per-feature kernels keep together, `places` the positions by name.
+    """
     columns: Any = kernel.columns
-    if columns is None:
-        positions = tuple(range(n_features))
-    elif isinstance(columns, slice):
-        positions = tuple(range(*columns.indices(n_features)))
+    positions = list(range(len(labels)))
+    if isinstance(columns, slice):
+        positions = positions[columns]
         if not positions:
             shown = label_columns(columns)
-            raise ValueError(f"kernel {kernel.name!r}: {shown} selects none of the {n_features} columns of X")
-    else:
-        positions = tuple(_position(column, n_features, feature_names, kernel.name) for column in columns)
+            raise ValueError(f"kernel {kernel.name!r}: {shown} selects none of the {len(labels)} columns of X")
+    elif columns is not None:
+        positions = [p for column in columns for p in _positions(column, len(labels), places, kernel.name)]
     if not kernel.per_feature:
-        return [(kernel.name, positions)]
-    labels = range(n_features) if feature_names is None else feature_names
-    return [(f"{kernel.name}[{labels[p]}]", (p,)) for p in positions]
+        return [(kernel.name, tuple(positions))]
+    groups: dict[Any, list[int]] = {}
+    for p in positions:
+        groups.setdefault(labels[p], []).append(p)
+    return [(f"{kernel.name}[{label}]", tuple(group)) for label, group in groups.items()]
 
 
 def freeze_columns(columns: Columns, kernel: str) -> tuple | slice:
@@ -319,21 +323,18 @@ def _is_whole(column: object) -> bool:
     return isinstance(column, Integral) and not isinstance(column, bool)
 
 
-def _position(column: int | str, n_features: int, feature_names: Sequence[str] | None, kernel: str) -> int:
-    if isinstance(column, int):
-        if not -n_features <= column < n_features:
-            raise ValueError(f"kernel {kernel!r}: column {column} is out of range, X has {n_features} columns")
-        return column % n_features
-    if feature_names is None:
-        raise ValueError(f"kernel {kernel!r}: column {column!r} is given by name, but X has no column names")
-    found = np.flatnonzero(np.asarray(feature_names, dtype=object) == column)
-    if len(found) != 1:
-        fault = "is not a column of X" if len(found) == 0 else f"names {len(found)} columns of X"
-        raise ValueError(f"kernel {kernel!r}: {column!r} {fault}")
-    return int(found[0])
+def _positions(column: int | str, d: int, places: dict[str, list[int]], kernel: str) -> list[int]:
+    if isinstance(column, str):
+        if column not in places:
+            known = "" if places else ", which has no column names"
+            raise ValueError(f"kernel {kernel!r}: {column!r} is not a column of X{known}")
+        return places[column]
+    if not -d <= column < d:
+        raise ValueError(f"kernel {kernel!r}: column {column} is out of range, X has {d} columns")
+    return [column % d]
 
 
-def label_columns(columns: tuple | slice) -> str:
+def label_columns(columns: Any) -> str:
     """Return a short suffix for kernel names: "[age]", "[0:5]", "[12 columns]"."""
     if isinstance(columns, slice):
         ends = ["" if end is None else str(end) for end in (columns.start, columns.stop, columns.step)]
@@ -354,14 +355,25 @@ def fit_kernels(
     X: np.ndarray,
     feature_names: Sequence[str] | None = None,
     sample_weight: np.ndarray | None = None,
+    origins: Sequence[tuple[str, str]] | None = None,
 ) -> list[FittedKernel]:
     """Expand per-feature kernels and fit all of them on the training rows X (n, d).
 
     `feature_names` (d,) are needed if columns are given by name. `sample_weight` (n,) are weights of rows in the
-    median distance: weighting a row by 2 equals repeating it.
+    median distance: weighting a row by 2 equals repeating it. For an encoded table, `origins` (d,) are the column and
+    part that each feature was made from: names are then those of the table's columns too, and a per-feature kernel
+    becomes one kernel for all features of the same origin.
     """
     X = as_float(X)
-    found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, X.shape[1], feature_names)]
+    labels: Sequence[Any] = range(X.shape[1]) if feature_names is None else feature_names
+    places = {name: [p] for p, name in enumerate(() if feature_names is None else feature_names)}
+    if origins is not None:
+        labels = [f"{column} ({part})" if part else column for column, part in origins]
+        made: dict[str, list[int]] = {}
+        for p, (column, _) in enumerate(origins):
+            made.setdefault(column, []).append(p)
+        places |= made
+    found = [(kernel, *target) for kernel in kernels for target in _expand(kernel, labels, places)]
     for name, count in Counter(name for _, name, _ in found).items():
         if count > 1:
             raise ValueError(f"{count} kernels are named {name!r}: names must be unique")

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data.arrays import listing
+from ..data.folds import read_pairs
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
 from ..paper.fitting.targets import task_classes, weights_of_classes
-from .task_features import TaskTable, read_task_features
 
 # With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60
@@ -117,29 +116,6 @@ def column_families(data: TaskData, X: np.ndarray) -> np.ndarray:
     else:
         families = np.arange(d)
     return families if families.max(initial=-1) < OWN_PARAMETERS else np.zeros(d, dtype=np.intp)
-
-
-def join_task_features(first: Any, more: Any, tasks: np.ndarray) -> dict[str, TaskTable]:
-    """Return task feature tables extended by more tasks; kernels between tasks cannot be extended."""
-    known, new = read_task_features(first, tasks), read_task_features(more, None)
-    if set(known) != set(new):
-        raise ValueError(f"task_features has {listing(sorted(new))} here, and {listing(sorted(known))} in training")
-    found = {}
-    for name, table in known.items():
-        other = new[name]
-        if not isinstance(table, TaskTable) or not isinstance(other, TaskTable):
-            raise ValueError(
-                f"task_features {name!r} is a kernel between tasks: pass the kernel of all tasks, including new ones, "
-                "to the estimator before the fit"
-            )
-        if table.names != other.names:
-            names = f"{listing(other.names)} here, and {listing(table.names)} in training"
-            raise ValueError(f"task_features: {name!r} has the columns {names}")
-        fresh = ~np.isin(other.labels, table.labels)
-        pairs = zip(table.columns, other.columns, strict=True)
-        columns = tuple(np.concatenate([old, added[fresh]]) for old, added in pairs)
-        found[name] = TaskTable(np.concatenate([table.labels, other.labels[fresh]]), table.names, columns)
-    return found
 
 
 def join_cells(labelled: LabelledRows, data: TaskData, folds: np.ndarray) -> np.ndarray:
@@ -248,11 +224,7 @@ def _in_order(labels: np.ndarray) -> np.ndarray:
 
 def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:
     folds = np.full(len(labelled.rows), -1)
-    for number, pair in enumerate(cv):
-        try:
-            train, test = (np.isin(np.arange(len(data.X)), np.arange(len(data.X))[np.asarray(part)]) for part in pair)
-        except (IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
+    for number, (train, test) in enumerate(read_pairs(cv, (len(data.X),))):
         if (train & test).any() or not test.any():
             raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
         folds[test[labelled.rows]] = number

@@ -196,7 +196,7 @@ def _grid(functions: KinFunctions, encoder: Any, column: Any, X: np.ndarray) -> 
         values = (values * 86_400e6).astype(np.int64).astype("datetime64[us]")
     features = encode_columns((own,), Table((own.name,), (values,), (own.dtype,)), encoder.decimal)
     # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
-    varied = [i for i, (_, part) in enumerate(own.origins) if part not in ("weekday", "hour")]
+    varied = [i for i, (part, _) in enumerate(own.parts_and_features) if part not in ("weekday", "hour")]
     return values, [places[i] for i in varied], features[:, varied]
 
 

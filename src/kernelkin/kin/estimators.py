@@ -19,11 +19,10 @@ from ..exceptions import warn_user
 from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
 from ..tables.encoder import TableEncoder
-from .data import join_task_features
 from .effects import explain, task_effects
 from .fit import KinFit
 from .losses import LOSSES
-from .task_features import read_task_kernels
+from .task_features import join_task_features, read_task_kernels
 
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "tasks_": ("array of shape (T,)", "Task labels."),
@@ -226,8 +225,8 @@ class KinEstimator(MultiTaskEstimator):
 
         Parameters
         ----------
-        task_features : DataFrame or dict
-            The features of the new tasks, in the same form as the estimator's `task_features`.
+        task_features : DataFrame
+            The features of the new tasks, with the same columns as the estimator's `task_features`.
 
         Returns
         -------
@@ -237,9 +236,7 @@ class KinEstimator(MultiTaskEstimator):
         if self.task_features is None:
             raise ValueError(f"this {type(self).__name__} was fitted without task_features and cannot use them")
         model = copy(self)
-        kernels, new = read_task_kernels(
-            join_task_features(self.task_features, task_features, self.tasks_), self.tasks_
-        )
+        kernels, new = read_task_kernels(join_task_features(self.task_features, task_features), self.tasks_)
         model.functions_ = self.functions_.with_task_kernels(kernels, new)
         return model
 

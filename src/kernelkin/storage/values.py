@@ -97,9 +97,9 @@ class _Writer:
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
         if hasattr(value, "iloc") and hasattr(value, "columns"):
             # Task features are the only data frames that models hold.
-            from ..kin.task_features import plain_task_features
+            from ..kin.task_features import read_task_features
 
-            return self._object(plain_task_features(value), path)
+            return self._object(read_task_features(value), path)
         # scikit-learn's kernel functions are the only functions that a model may hold.
         if name := next((name for name, function in PAIRWISE_KERNEL_FUNCTIONS.items() if function is value), None):
             return ["function", name]

@@ -36,10 +36,6 @@ _OFFSET = re.compile(r" ?(Z|(?<=[\d:.]{5})[+-]\d{2}(:?\d{2})?)$")
 _MAYBE_DATE = re.compile(r"[\w .,:/+\-]{4,40}")
 # A text column counts as dates if at least this many of its texts, and more than this share of them, are dates.
 LEAST_DATES, DATE_SHARE = 3, 0.5
-_FORMAT_WORDS = {
-    "%d": "day", "%m": "month", "%Y": "year", "%y": "year", "%b": "month", "%B": "month",
-    "%H": "hour", "%I": "hour", "%M": "minute", "%S": "second", "%p": "am/pm",
-}  # fmt: skip
 
 
 def need_pandas() -> Any:
@@ -75,7 +71,7 @@ def is_missing_mark(text: str) -> bool:
 
 
 def read_numbers(
-    name: str, values: np.ndarray, kind: str = "number", decimal: Decimal = ".", unit: str = ""
+    name: str, values: np.ndarray, decimal: Decimal = ".", unit: str = "", kind: str = "number"
 ) -> np.ndarray:
     """Return floats (n,), NaN for missing cells; raise if a cell is not a number or is too large."""
     if kind == "boolean" and values.dtype.kind in "OUS":
@@ -182,19 +178,12 @@ def find_format(texts: Sequence[str], day_first: bool | None = None) -> tuple[st
     return None, stray if len(texts) >= LEAST_DATES else None
 
 
-def date_order(date_format: str) -> str:
+def date_example(date_format: str) -> str:
     """
-    >>> date_order("%d.%m.%Y %H:%M"), date_order("ISO"), date_order("%I:%M %p")
-    ('day.month.year', 'year-month-day', 'hour:minute am/pm')
+    >>> date_example("%d.%m.%Y"), date_example("ISO"), date_example("%I:%M %p")
+    ('31.12.2024', '2024-12-31', '05:45 PM')
     """
-    if date_format == ISO:
-        return "year-month-day"
-    words = date_format
-    if date_format not in CLOCKS:
-        words = date_format.partition(" %H")[0].partition(" %I")[0]
-    for code, word in _FORMAT_WORDS.items():
-        words = words.replace(code, word)
-    return words
+    return datetime(2024, 12, 31, 17, 45).strftime("%Y-%m-%d" if date_format == ISO else date_format)
 
 
 def text_days(texts: Sequence[str], date_format: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from .cells import (
     CLOCKS,
     Decimal,
     as_days,
-    date_order,
+    date_example,
     find_format,
     is_ambiguous,
     is_date,
@@ -83,20 +83,9 @@ class Column:
         return [*found, (found[0][0], f"{self.name}: {MISSING}")] if self.n_missing else found
 
     @property
-    def origins(self) -> list[tuple[str, str]]:
-        """The column and part that each feature comes from; features of the same origin belong together."""
-        return [(self.name, part) for part, _ in self.parts_and_features]
-
-    @property
     def features(self) -> list[str]:
         """The names of its features."""
         return [feature for _, feature in self.parts_and_features]
-
-    def unseen(self, values: np.ndarray) -> list[str]:
-        """Return the texts that were not in the training rows; none if rare texts have a feature."""
-        if self.kind != "text" or self.n_rare:
-            return []
-        return sorted(set(map(str, values[~missing(values)])) - set(self.categories))
 
     def describe(self) -> str:
         """Return a description of the column and its encoding."""
@@ -109,7 +98,7 @@ class Column:
             rare = f"; {self.n_rare} rare ones share a feature" if self.n_rare else ""
             words = f"text with {len(self.categories) + self.n_rare} values, one feature each{rare}"
         else:
-            written = f" written as {date_order(self.date_format)}" if self.date_format else ""
+            written = f" written like {date_example(self.date_format)}" if self.date_format else ""
             written += " (or the day first: see day_first)" if self.ambiguous else ""
             *parts, last = [PARTS[part][1] for part in self.parts]
             kind = "time of day" if self.date_format in CLOCKS else "date"
@@ -191,7 +180,7 @@ class ColumnReader:
         return f"numbers mixed with {_where(distinct[int(is_number.argmin())], values)}"
 
     def _numbers(self, column: Column, values: np.ndarray, kind: Kind = "number", unit: str = "") -> Column | str:
-        numbers = read_numbers(column.name, values, kind, self.decimal, unit)
+        numbers = read_numbers(column.name, values, self.decimal, unit, kind)
         known = numbers[~np.isnan(numbers)]
         n_missing = len(numbers) - len(known)
         if not len(known):
@@ -277,7 +266,7 @@ def encode_columns(columns: Sequence[Column], table: Table, decimal: Decimal) ->
 
 def _standardised(column: Column, values: np.ndarray, decimal: Decimal) -> np.ndarray:
     """Return (n, k): numbers in standard units, zero for missing ones, and a feature that marks missing ones."""
-    numbers = read_numbers(column.name, values, column.kind, decimal, column.unit)
+    numbers = read_numbers(column.name, values, decimal, column.unit, column.kind)
     gone = np.isnan(numbers)
     features = np.where(gone, 0.0, (numbers - column.mean) / column.scale)
     return np.column_stack([features, gone]) if column.n_missing else features[:, np.newaxis]
@@ -295,7 +284,7 @@ def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
 def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
     """Return (n, k): the parts of dates, zeros for missing dates, and a feature that marks missing dates."""
     days = as_days(values, column.date_format)
-    written = f" written as {date_order(column.date_format)}" if column.date_format else ""
+    written = f" written like {date_example(column.date_format)}" if column.date_format else ""
     refuse_cells(column.name, values, np.isinf(days), f"not a date{written}")
     known = np.isfinite(days)[:, np.newaxis]
     days = np.where(known[:, 0], days, column.mean)

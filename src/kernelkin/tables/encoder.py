@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..data.arrays import Table, as_array, as_table, listing
+from ..data.arrays import Table, as_array, as_table, listing, missing
 from ..exceptions import warn_user
 from .cells import split_number
 from .columns import Column, ColumnReader, encode_columns
@@ -125,7 +125,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : as for `fit`
             Columns in any order; columns that training did not have are ignored.
         """
-        check_is_fitted(self)
         return self._encode(X)
 
     def encode(self, X: Any) -> Table:
@@ -135,22 +134,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         X : as for `transform`
         """
-        check_is_fitted(self)
         features = self._encode(X)
         names = tuple(self.get_feature_names_out().tolist())
-        origins = tuple(origin for column in self.columns_ for origin in column.origins)
+        origins = tuple((column.name, part) for column in self.columns_ for part, _ in column.parts_and_features)
         return Table(names, tuple(features.T), ("float64",) * len(names), origins)
 
     def unseen(self, X: Any) -> dict[str, list[str]]:
         """Return the texts that were not in the training data, by column; they are encoded as no known text.
 
+        Columns in which rare texts share a feature are left out.
+
         Parameters
         ----------
         X : as for `transform`
         """
-        table = self._read(X, reset=False)
+        table, found = self._read(X, reset=False), {}
         cells = dict(zip(map(str, table.names), table.columns, strict=True))
-        found = {column.name: column.unseen(cells[column.name]) for column in self.columns_}
+        for column in self.columns_:
+            if column.kind == "text" and not column.n_rare:
+                values = cells[column.name]
+                found[column.name] = sorted(set(map(str, values[~missing(values)])) - set(column.categories))
         return {name: texts for name, texts in found.items() if texts}
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -160,7 +163,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ----------
         input_features : ignored
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "columns_")
         return np.array([name for column in self.columns_ for name in column.features], dtype=object)
 
     @property
@@ -172,11 +175,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def describe(self) -> str:
         """Return a description of the encoding, with one line for each column."""
-        check_is_fitted(self)
+        check_is_fitted(self, "columns_")
         lines = [f"{column.name}: {column.describe()}" for column in self.columns_]
         return "\n".join([*lines, *(f"{name}: left out: {reason}" for name, reason in self.left_out_.items())])
 
     def _encode(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "columns_")
         table = self._read(X, reset=False)
         check_names(table.names, [column.name for column in self.columns_])
         table = Table(tuple(map(str, table.names)), table.columns, table.types)
@@ -193,9 +197,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if reset and not isinstance(X, Table | Mapping):
             validate_data(self, X, reset=True, skip_check_array=True)
         return table
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "columns_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,15 +27,13 @@ class TableSchema:
 
     Parameters
     ----------
-    columns : the columns that became features, in the order of the features.
+    encoder : the transformer that encodes the features.
     task_columns : the column with the task of each row, and those of further groupings, each with whether its labels
         are whole numbers rather than text; empty if every target is a task.
     target_names : the columns to predict.
     regression : whether targets are real numbers; the model then learns (target - target_mean) / target_scale.
     target_means, target_scales : mean and standard deviation of the targets.
     n_rows : number of training rows.
-    left_out : columns that are not features, each with the reason.
-    decimal : decimal separator of numbers that are text.
     target_units : the units that may follow the numbers in the target cells, such as "EUR".
     offset, exposure : the column with the logarithm of the exposure of counts, or with the exposure itself; or None.
 
@@ -52,15 +49,13 @@ class TableSchema:
     ((6, 3), ['a', 'a', 'a', 'b', 'b', 'b'])
     """
 
-    columns: tuple[Column, ...]
+    encoder: TableEncoder
     task_columns: dict[str, bool]
     target_names: tuple[str, ...]
     regression: bool
     target_means: tuple[float, ...]
     target_scales: tuple[float, ...]
     n_rows: int
-    left_out: dict[str, str]
-    decimal: Decimal
     target_units: tuple[str, ...]
     offset: str | None = None
     exposure: str | None = None
@@ -90,7 +85,9 @@ class TableSchema:
         drop : as for `TableEncoder`
         regression : as for the schema
         standardise : whether the model learns standardised numbers; False for counts
-        offset, exposure, decimal, units : as for the schema
+        offset, exposure : as for the schema
+        decimal : as for `TableEncoder`
+        units : the units of the targets
         day_first : as for `TableEncoder`
         """
         targets = (target,) if isinstance(target, str) else tuple(target)
@@ -101,29 +98,31 @@ class TableSchema:
         units = tuple(units) or ("",) * len(targets)
         moments = [(0.0, 1.0)] * len(targets)
         if regression and standardise:
-            numbers = [read_target(frame[name], decimal, unit) for name, unit in zip(targets, units, strict=True)]
+            cells = [(name, frame[name].to_numpy()) for name in targets]
+            numbers = [read_numbers(*cell, decimal, unit) for cell, unit in zip(cells, units, strict=True)]
             moments = [mean_and_scale(y[~np.isnan(y)]) if np.isfinite(y).any() else (0.0, 1.0) for y in numbers]
         return cls(
-            columns=encoder.columns_,
+            encoder=encoder,
             task_columns={name: are_whole(frame[name]) for name in tasks},
             target_names=targets,
             regression=regression,
             target_means=tuple(mean for mean, _ in moments),
             target_scales=tuple(scale for _, scale in moments),
             n_rows=len(frame),
-            left_out=encoder.left_out_,
-            decimal=decimal,
             target_units=units,
             offset=offset,
             exposure=exposure,
         )
 
-    @cached_property
-    def encoder(self) -> TableEncoder:
-        """The transformer that encodes the features."""
-        encoder = TableEncoder(decimal=self.decimal)
-        encoder.columns_, encoder.left_out_ = self.columns, self.left_out
-        return encoder
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that became features."""
+        return self.encoder.columns_
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """The columns that are not features, each with the reason."""
+        return self.encoder.left_out_
 
     @property
     def task_names(self) -> list[str]:
@@ -185,7 +184,7 @@ class TableSchema:
         name = self.offset or self.exposure
         if name is None:
             return {}
-        values = read_numbers(name, select_columns(frame, [name]).columns[0], "number", self.decimal)
+        values = read_numbers(name, select_columns(frame, [name]).columns[0], self.encoder.decimal)
         bad = ~np.isfinite(values) | ((values <= 0.0) & (self.exposure is not None))
         if bad.any():
             wanted = "a positive number" if self.exposure else "a number"
@@ -203,7 +202,7 @@ class TableSchema:
         found = {}
         for k, name in enumerate(self.target_names):
             if self.regression:
-                numbers = read_target(frame[name], self.decimal, self.target_units[k])
+                numbers = read_numbers(name, frame[name].to_numpy(), self.encoder.decimal, self.target_units[k])
                 found[name] = (numbers - self.target_means[k]) / self.target_scales[k]
             else:
                 found[name] = class_labels(frame[name])
@@ -214,15 +213,6 @@ class TableSchema:
         if not self.regression:
             return prediction
         return prediction * np.array(self.target_scales) + np.array(self.target_means)
-
-    def unseen(self, frame: Any) -> dict[str, list[str]]:
-        """Return the texts that were not in the training data, by column; they are encoded as no known text.
-
-        Parameters
-        ----------
-        frame : as for `encode`
-        """
-        return self.encoder.unseen(self._features(frame))
 
 
 def _labels(frame: Any, name: str, whole: bool) -> np.ndarray:
@@ -290,8 +280,3 @@ def common_unit(values: Series, decimal: Decimal = ".") -> str:
     found = [split_number(text, decimal) for text in map(str, values.unique()) if not is_missing_mark(text)]
     units = {unit for _, unit in found if unit}
     return units.pop() if len(units) == 1 and all(np.isfinite(number) for number, _ in found) else ""
-
-
-def read_target(values: Series, decimal: Decimal = ".", unit: str = "") -> np.ndarray:
-    """Return a target (n,) as numbers, NaN where it is missing."""
-    return read_numbers(str(values.name), values.to_numpy(), "number", decimal, unit)

@@ -38,7 +38,7 @@ def test_a_bad_parameter_is_refused_by_name_before_any_kernel_is_evaluated():
         (
             "kernels",
             linear_kernels(columns="age"),
-            r"kernel 'linear\[age\]': column 'age' is given by name, but X has no",
+            r"kernel 'linear\[age\]': 'age' is not a column of X, which has no column names",
         ),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...data.arrays import listing
-from ...data.forms import TaskData, WideTargets
+from ...data.forms import TaskData
 from ..couplings import Coupling, connected_tasks
 from ..learners.machines import SVM, SVR, DualSolution, Learner, Machine, Ridge
 from ..problems.panel import MachinePanel, PanelDuals
@@ -93,16 +93,13 @@ class Regression:
         rows = [None if len(kept) == n else kept for kept in data.rows]
         if any(kept is not None for kept in rows) or (weight != weight[0]).any():
             return MachinePanel.of(self.machines(data, C), data.rows, n)
-        y, starts = (
-            data.y.array if isinstance(data.y, WideTargets) else np.column_stack(data.y),
-            np.arange(len(rows) + 1),
-        )
-        return MachinePanel(y, np.full((1, len(rows)), C * weight[0]), starts, rows, self.fit_intercept)
+        cost, starts = np.full((1, len(rows)), C * weight[0]), np.arange(len(rows) + 1)
+        return MachinePanel(np.column_stack(data.y), cost, starts, rows, self.fit_intercept)
 
     def spread(self, data: TaskData) -> float:
         """Return the variance of the targets within tasks; 1 if it is zero."""
-        if isinstance(data.y, WideTargets):
-            w, Y = data.sample_weight, data.y.array
+        if data.form == "wide" and all(len(rows) == len(data.X) for rows in data.rows):
+            w, Y = data.sample_weight, np.column_stack(data.y)
             total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
         else:
             total = weight = 0.0

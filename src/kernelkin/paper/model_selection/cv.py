@@ -111,8 +111,7 @@ _PER_TASK = Parameter(
 _CHOICE = "cv scoring search_tol"
 _MODEL = "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness"
 _SEARCHED = (
-    f"{_CHOICE} normalize unknown_tasks min_rows task_column solver tol max_iter n_jobs device random_state "
-    "verbose callback"
+    f"{_CHOICE} normalize unknown_tasks task_column solver tol max_iter n_jobs device random_state verbose callback"
 )
 
 

@@ -39,7 +39,7 @@ def _is_classification(model: MultiTaskKernelEstimator) -> bool:
 @describe(
     (*KERNEL_MACHINE, *CLASSES, *COUPLED),
     parameters="kernels * loss penalty solver C mu parsimony couplings sharing normalize "
-    "unknown_tasks min_rows task_column init tol max_iter n_jobs device verbose callback",
+    "unknown_tasks task_column init tol max_iter n_jobs device verbose callback",
     loss=Parameter(
         '{"hinge", "squared", "epsilon_insensitive"}, Classification or Regression',
         'Loss function. "hinge" gives a classifier, the others a regressor. For further options, pass '

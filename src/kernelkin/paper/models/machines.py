@@ -110,7 +110,7 @@ _SOLVED = "tol max_iter n_jobs device verbose callback"
 _WEIGHTS = f"kernels * C mu p parsimony targets normalize task_column solver init {_SOLVED}"
 _COUPLED = (
     "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness targets "
-    f"normalize unknown_tasks min_rows task_column solver init {_SOLVED}"
+    f"normalize unknown_tasks task_column solver init {_SOLVED}"
 )
 
 

@@ -13,7 +13,7 @@ from .machines import make_fit
 
 _NAMES = (
     "kernels * C mu shrinkage min_rank targets n_rounds update refresh average center_pairs max_exact "
-    "normalize min_rows task_column tol n_jobs random_state verbose"
+    "normalize task_column tol n_jobs random_state verbose"
 )
 _PARAMETERS: dict[str, Parameter] = {
     "mu": Parameter(

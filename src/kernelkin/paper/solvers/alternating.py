@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ...decompositions import eigvalsh, singular_values, solve_stack
+from ...decompositions import eigvalsh, inverse, singular_values
 from ..penalties.relation import RelationPenalty
 from ..problems.problem import Problem
 from .driver import Certificate, Point, Run, Solver, Status, suitable_scale
@@ -41,7 +41,7 @@ def newton_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndarray, 
         slope = mu * (B[rows] @ P) - 0.5 * W[rows] / B[rows] ** 2
         curvature = np.repeat(mu * P[np.newaxis], len(rows), axis=0)
         np.einsum("ktt->kt", curvature)[...] += W[rows] / B[rows] ** 3
-        step = -solve_stack(curvature, slope)
+        step = -np.einsum("ktu,ku->kt", inverse(curvature), slope)
         decrement = -(slope * step).sum(axis=1)  # twice the predicted decrease
         moving = decrement > 1e-14 * value[rows]
         rows, before = rows[moving], value[rows[moving]]

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import Table
 from ..data.forms import Queries
+from ..kin.effects import FEW_VALUES, ColumnValues, read_columns
 from ..paper.uncertainty import class_probabilities
 from ..relations.sharing import COVERAGE
 from ..storage.model_files import SavedModel
-from ..tables.cells import CLOCKS
-from ..tables.columns import RARE, Column, encode_columns
 from .evaluation import number, numbers
 
 # Maximum number of rows used to compute effects and of columns to draw; number of rows used to choose these columns.
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
-# Number of values of a numeric column at which effects are computed, and the part of its range that they cover.
-N_VALUES, RANGE = 11, (0.05, 0.95)
-# Ends of the range over rows that is shown around the mean effect.
+# Ends of the range over rows that is shown around the mean effect, and of the values of a number or date.
 TAILS = (0.05, 0.95)
 # Curves of groups: maximum numbers of groups, of columns, and of rows to average over.
 CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
@@ -41,13 +36,21 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     rows = reference_rows(model)
     if rows is None:
         return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
-    inputs = read_inputs(saved, rows[0])
-    effects = effects_content(saved, *rows, inputs)
-    found |= {"quantity": _quantity(saved, model), "rows": len(rows[0]), "effects": effects}
-    by_name = {one.name: one for one in inputs}
-    main = [by_name[effect["name"]] for effect in effects]
-    found["grid"] = grid_content(saved, rows[0], main[:GRID_COLUMNS]) if main else None
-    return {**found, "reason": None if effects else "no column varies"}
+    X, codes = rows
+    encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
+    named = read_columns(model, encoder, X.shape[1]).values()
+    columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
+    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1])
+    if not effects:
+        return {**found, "quantity": _quantity(saved, model), "rows": len(X), "reason": "no column varies"}
+    return {
+        **found,
+        "quantity": _quantity(saved, model),
+        "rows": len(X),
+        "effects": [effect for _, effect in effects],
+        "grid": grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]]),
+        "reason": None,
+    }
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:
@@ -57,28 +60,27 @@ def _quantity(saved: SavedModel, model: Any) -> str:
     return saved.schema.target if saved.schema is not None and saved.schema.task else "prediction"
 
 
-def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs: list[Input]) -> list[dict[str, Any]]:
-    """Return the largest effects of columns on predictions for rows X (n, d) of tasks (n,), in descending order."""
-    if len(inputs) > MAX_COLUMNS:
-        few, few_codes = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
-        changes = []
-        for one in inputs:
-            last = len(one.labels) - 1
-            ends = [values_of(saved, one.set(few, v), few_codes) for v in (0, (last + 1) // 2, last)]
-            changes.append(float(np.ptp(ends, axis=0).mean()))
-        inputs = [inputs[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
+def effects_content(
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues]
+) -> list[tuple[ColumnValues, dict[str, Any]]]:
+    """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
+    if len(columns) > MAX_COLUMNS:
+        few = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
+        curves = [_curves(saved, one, *few, (0, len(one.values) // 2, -1)) for one in columns]
+        changes = [np.ptp(each, axis=1).mean() for each in curves]
+        columns = [columns[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
     counts = getattr(saved.model, "loss", "") == "poisson"
     bounds = (0.0 if counts or is_classifier(saved.model) else -np.inf, 1.0 if is_classifier(saved.model) else np.inf)
-    found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in inputs]
+    found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in columns]
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
     if len(groups) > 1:
         for one, effect in found[:CURVE_COLUMNS]:
-            few = np.tile(X[:CURVE_ROWS], (len(groups), 1))
-            curves = _curves(saved, one, few, np.repeat(groups, len(X[:CURVE_ROWS])))
+            each = np.tile(X[:CURVE_ROWS], (len(groups), 1))
+            drawn = _curves(saved, one, each, np.repeat(groups, len(X[:CURVE_ROWS])))
             effect["groups"] = groups.tolist()
-            effect["curves"] = [numbers(curve) for curve in curves.reshape(len(groups), -1, curves.shape[1]).mean(1)]
-    return [effect for _, effect in found]
+            effect["curves"] = [numbers(curve) for curve in drawn.reshape(len(groups), -1, len(one.values)).mean(1)]
+    return found
 
 
 def _some_groups(n: int, most: int) -> np.ndarray:
@@ -86,14 +88,31 @@ def _some_groups(n: int, most: int) -> np.ndarray:
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
-def _curves(saved: SavedModel, one: Input, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return predictions (n, V) for rows of these tasks, with the column at each of its values."""
-    V = len(one.labels)
-    stacked = np.concatenate([one.set(X, v) for v in range(V)])
-    return values_of(saved, stacked, np.tile(codes, V)).reshape(V, len(X)).T
+def _curves(
+    saved: SavedModel, one: ColumnValues, X: np.ndarray, codes: np.ndarray, at: Sequence[int] | None = None
+) -> np.ndarray:
+    """Return predictions (n, V) for rows of these tasks with the column at each of its values, or at some of them."""
+    at = range(len(one.values)) if at is None else at
+    stacked = np.concatenate([one.set(X, v) for v in at])
+    return values_of(saved, stacked, np.tile(codes, len(at))).reshape(len(at), len(X)).T
 
 
-def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
+def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
+    """Return what the page needs to know of a column and of its values at these positions."""
+    values = np.datetime_as_string(one.values) if one.kind == "date" else one.values
+    shown = numbers(values[at]) if one.kind == "number" else values[at].tolist()
+    return {"name": one.column.name, "unit": one.column.unit, "kind": one.kind, "values": shown}
+
+
+def _steps(one: ColumnValues, most: int) -> list[int]:
+    """Return the positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
+    n = len(one.values)
+    if one.kind == "text":
+        return list(range(min(n, max(most, 4))))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int)).tolist()
+
+
+def _effect(one: ColumnValues, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
     """Return the mean of curves (n, V), the range of most curves around it, and the change along curves.
 
     The range is that of the curves minus their own means, so it shows differences in shape and not in level.
@@ -102,11 +121,7 @@ def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict
     level = curves.mean(axis=1, keepdims=True)
     low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
     change = np.ptp(curves, axis=1)
-    return {
-        "name": one.name,
-        "unit": one.unit,
-        "kind": one.kind,
-        "values": list(one.labels),
+    return _described(one, range(len(one.values))) | {
         "mean": numbers(mean),
         "low": numbers(np.clip(low, *bounds)),
         "high": numbers(np.clip(high, *bounds)),
@@ -114,7 +129,7 @@ def _effect(one: Input, curves: np.ndarray, bounds: tuple[float, float]) -> dict
     }
 
 
-def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[str, Any]:
+def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) -> dict[str, Any]:
     """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
 
     The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
@@ -123,21 +138,19 @@ def grid_content(saved: SavedModel, X: np.ndarray, inputs: list[Input]) -> dict[
     groups = _some_groups(len(model.tasks_), GRID_GROUPS)
     has_new = getattr(model, "unknown_tasks", "error") == "common" and model.data_form_ != "wide"
     codes = np.append(groups, -1) if has_new else groups
-    each = int((GRID_SIZE / len(codes)) ** (1 / len(inputs)))
-    steps = [one.steps(max(min(each, GRID_VALUES if len(inputs) > 1 else 2 * N_VALUES), 2)) for one in inputs]
+    each = int((GRID_SIZE / len(codes)) ** (1 / len(columns)))
+    most = max(min(each, GRID_VALUES if len(columns) > 1 else 2 * FEW_VALUES), 2)
+    steps = [_steps(one, most) for one in columns]
     row = X[np.square(X - X.mean(axis=0)).sum(axis=1).argmin()]
     rows = []
     for values in product(*steps):
         at = row[np.newaxis]
-        for one, value in zip(inputs, values, strict=True):
+        for one, value in zip(columns, values, strict=True):
             at = one.set(at, value)
         rows.append(at[0])
     means, ends = _with_ends(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)))
     return {
-        "columns": [
-            {"name": one.name, "unit": one.unit, "kind": one.kind, "values": [one.labels[v] for v in own]}
-            for one, own in zip(inputs, steps, strict=True)
-        ],
+        "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
         "groups": codes.tolist(),
         "mean": [numbers(part) for part in means.reshape(len(codes), -1)],
         "low": None if ends is None else [numbers(part) for part in ends[:, 0].reshape(len(codes), -1)],
@@ -190,98 +203,13 @@ def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray
 
 
 def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return at most `MAX_ROWS` encoded rows (n, d) and their tasks (n,): one row of each task, then a second, ...
+    """Return at most `MAX_ROWS` encoded rows (n, d), and a task (n,) for each: each task in turn.
 
-    They come from the training data or from the stored functions.
+    They are training rows if the model knows them, otherwise rows that its stored functions keep.
     """
-    found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
-    T, rng = len(model.tasks_), np.random.default_rng(0)
-    if found is None:
-        known = model.functions_.rows()
-        if known is None or not len(known):
-            return None
-        kept = rng.permutation(max(len(known), min(T, MAX_ROWS)))[:MAX_ROWS]
-        return known[kept % len(known)], np.arange(len(kept)) % T
-    data = found[1]
-    if data.X.ndim != 2:
+    T, found = len(model.tasks_), model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
+    rows = model.functions_.rows() if found is None else found[1].X[np.unique(np.concatenate(found[1].rows))]
+    if rows is None or rows.ndim != 2 or not len(rows):
         return None
-    codes = np.repeat(np.arange(T), [len(part) for part in data.rows])
-    order, turn = rng.permutation(len(codes)), np.empty(len(codes), dtype=np.intp)
-    for t in range(T):
-        own = order[codes[order] == t]
-        turn[own] = np.arange(len(own))
-    kept = order[np.argsort(turn[order], kind="stable")][:MAX_ROWS]
-    return data.X[np.concatenate(data.rows)[kept]], codes[kept]
-
-
-@dataclass(frozen=True)
-class Input:
-    """A column whose value can be changed in rows: the V values that it takes, and its features at each.
-
-    `positions` are those features, `features` (V, len(positions)) their values, and `labels` the values of the column:
-    numbers in its unit, or texts. `kind` is "text", or "number" or "date" if there are values in between.
-    """
-
-    name: str
-    unit: str
-    positions: Sequence[int]
-    labels: Sequence[float | str]
-    features: np.ndarray
-    kind: str
-
-    def steps(self, most: int) -> list[int]:
-        """Return positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
-        n = len(self.labels)
-        if self.kind == "text":
-            return list(range(min(n, max(most, 4))))
-        return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int)).tolist()
-
-    def set(self, X: np.ndarray, value: int) -> np.ndarray:
-        """Return rows (n, d) with this column set to the value at this position."""
-        out = X.copy()
-        out[:, self.positions] = self.features[value]
-        return out
-
-
-def read_inputs(saved: SavedModel, rows: np.ndarray) -> list[Input]:
-    """Return the columns that vary in encoded rows (n, d)."""
-    model = getattr(saved.model, "best_estimator_", saved.model)
-    encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
-    if encoder is not None:
-        columns = list(zip(encoder.columns_, encoder.groups_.values(), strict=True))
-    else:
-        task, names = getattr(model, "task_column", None), getattr(model, "feature_names_in_", ())
-        names = [str(name) for k, name in enumerate(names) if task is None or task not in (k, name)]
-        if len(names) != rows.shape[1]:
-            names = [f"x{k}" for k in range(rows.shape[1])]
-        columns = [(Column(name, "number", "float64"), [k]) for k, name in enumerate(names)]
-    made = [_input(column, positions, rows) for column, positions in columns]
-    return [one for one in made if len(one.labels) > 1]
-
-
-def _input(column: Column, positions: Sequence[int], rows: np.ndarray) -> Input:
-    """Return a column with values to set: all of them if they are few, otherwise steps over most of their range."""
-    labels: list[Any] = [
-        *column.categories,
-        *([RARE] if column.n_rare else []),
-        *(["missing"] * (column.n_missing > 0)),
-    ]
-    if column.kind == "text":
-        return Input(column.name, "", positions, labels, np.eye(len(labels)), "text")
-    encoded = rows[:, positions[0]]
-    steps, (low, high) = np.unique(encoded), np.quantile(encoded, RANGE)
-    if column.kind == "boolean":
-        steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
-    elif len(steps) > N_VALUES and low < high:
-        steps = np.linspace(low, high, N_VALUES)
-    features, values = np.zeros((len(steps), len(positions))), steps * column.scale + column.mean
-    features[:, 0] = steps
-    if column.kind == "boolean":
-        return Input(column.name, "", positions, ["no", "yes"], features, "text")
-    if column.kind == "number":
-        labels = [float(f"{value:.6g}") for value in values.tolist()]
-        return Input(column.name, column.unit, positions, labels, features, "number")
-    unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
-    dates = np.unique(np.round(values * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
-    features = encode_columns([column], Table((column.name,), (dates,), ("date",)), ".")
-    return Input(column.name, "", positions, np.datetime_as_string(dates).tolist(), features, "date")
+    kept = np.random.default_rng(0).permutation(max(len(rows), min(T, MAX_ROWS)))[:MAX_ROWS]
+    return rows[kept % len(rows)], np.arange(len(kept)) % T

@@ -13,9 +13,9 @@ from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
 from ..kin.effects import task_effects
 from ..registry import all_models
-from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
-from ..relations.sharing import COVERAGE, NEW_ROWS, SharingReport
-from ..report.evaluation import HeldOutRows, rows_of_table
+from ..relations.scores import COVERAGE, LEAST_ROWS, WITHIN, WITHIN_MEANS, HeldOutRows, as_text
+from ..relations.sharing import NEW_ROWS, SharingReport
+from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
 from ..tables.files import TextFormat, display_name, read_table

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from ..data.forms import Queries
 from ..kin.effects import FEW_VALUES, ColumnValues, read_columns
 from ..paper.uncertainty import class_probabilities
-from ..relations.sharing import COVERAGE
+from ..relations.scores import COVERAGE
 from ..storage.model_files import SavedModel
 from .evaluation import number, numbers
 

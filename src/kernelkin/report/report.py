@@ -19,17 +19,11 @@ from .. import __version__
 from ..data.arrays import listing
 from ..files import write_whole
 from ..relations.analysis import TaskRelations
+from ..relations.scores import HeldOutRows
 from ..relations.sharing import NEW_ROWS, SharingReport
 from ..storage.model_files import SavedModel
 from .content import model_content
-from .evaluation import (
-    HeldOutRows,
-    evaluation_content,
-    out_of_sample_rows,
-    rows_of_arrays,
-    rows_of_comparison,
-    rows_of_table,
-)
+from .evaluation import evaluation_content, out_of_sample_rows, rows_of_arrays, rows_of_table
 
 STYLES = ("theme", "layout", "parts", "tables", "media")
 SCRIPTS = ("dom", "charts", "tables", "answer", "groups", "drivers", "predictions", "tasks", "relations", "fit", "main")
@@ -125,7 +119,7 @@ def report_of_fit(
         saved = replace(saved, about={"relations": relations})
     if sharing is not None:
         saved = replace(saved, about={**saved.about, "sharing": sharing.without_rows()})
-    rows = {} if sharing is None or X is not None else rows_of_comparison(sharing, model)
+    rows = {} if sharing is None or X is not None else sharing.held_out()
     evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
     content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")
     report = Report(content["title"], [content])

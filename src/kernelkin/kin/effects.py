@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +13,7 @@ from scipy.stats import norm
 from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
+from ..mixed.components import term_kind
 from ..mixed.effects import GroupPosterior, mean_and_slopes, training_rows, wide_contrasts
 from ..tables.cells import CLOCKS, need_pandas
 from ..tables.columns import MISSING, RARE, Column, encode_columns
@@ -241,14 +243,12 @@ def explain(model: Any) -> str:
     lines = []
     if "level" in shares:
         lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
-    own = sum(share for name, share in shares.items() if name == "slopes" or name.startswith("own "))
-    common = sum(share for name, share in shares.items() if name in ("linear", "additive") or name[:7] == "common ")
-    if T > 1:
-        lines.append(
-            f"What columns do in all groups alike explains {common:.0%}, what they do in each group {own:.0%}."
-        )
-    else:
-        lines.append(f"Columns explain {common:.0%}.")
+    of_kind = Counter[str]()
+    for name, share in shares.items():
+        of_kind[term_kind(name)] += share
+    common, own = f"{of_kind['common']:.0%}", f"{of_kind['own']:.0%}"
+    alike = f"What columns do in all groups alike explains {common}, what they do in each group {own}."
+    lines.append(alike if T > 1 else f"Columns explain {common}.")
     lines.append(f"{shares['noise']:.0%} is noise.")
     best = int(np.nanargmin(table["error"]))
     counted = "1 structure was" if len(table["error"]) == 1 else f"{len(table['error'])} structures were"

@@ -49,6 +49,15 @@ def variance_shares(
     return dict(terms.most_common()), by_column
 
 
+def term_kind(name: str) -> str:
+    """Return what the term of a share describes: "levels" of groups, "common" or "own" functions, or "noise"."""
+    if name == NOISE:
+        return name
+    if name.startswith("level"):
+        return "levels"
+    return "own" if name.startswith(("slopes", "own ", "task features")) else "common"
+
+
 def _of_structure(member: FittedStructure) -> dict[str, float]:
     """Return the variance over the training rows of each term: common parts, levels, and other parts of groups."""
     X, codes = training_rows(member)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators import changed_parameters, relative_gap
+from ..mixed.components import term_kind
 from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
@@ -121,21 +122,16 @@ def _variance(saved: SavedModel) -> list[list[Any]]:
     """Return the shares of variance in plain words, in the order of levels, common parts, own parts and noise."""
     shares = getattr(saved.model, "variance_components_", {})
     names = ["task"] if saved.schema is None else saved.schema.task_names or ["task"]
-    found: dict[str, float] = {}
-    for name, share in shares.items():
-        if name.startswith("level"):
+    words = {"common": "columns, alike in all groups", "own": "columns, each group its own way", "noise": "noise"}
+    kinds, found = ["levels", *words], dict[str, float]()
+    for name in sorted(shares, key=lambda name: kinds.index(term_kind(name))):
+        text = words.get(term_kind(name))
+        if text is None:
             # "level" is of the first grouping, "level 2" of the second.
             which = int(name[5:] or 1) - 1
-            words = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
-        elif name == "noise":
-            words = name
-        elif name == "slopes" or name.startswith(("own ", "task features")):
-            words = "columns, each group its own way"
-        else:
-            words = "columns, alike in all groups"
-        found[words] = found.get(words, 0.0) + share
-    order = sorted(found, key=lambda words: (words == "noise", not words.startswith("levels"), "own way" in words))
-    return [[words, number(found[words])] for words in order if found[words] >= 0.0005]
+            text = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
+        found[text] = found.get(text, 0.0) + shares[name]
+    return [[text, number(share)] for text, share in found.items() if share >= 0.0005]
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:

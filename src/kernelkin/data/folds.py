@@ -122,23 +122,27 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
         cv = [(labels != k, labels == k) for k in range(int(cv)) if k in labels]
     elif hasattr(cv, "get_n_splits"):
         cv = _splits(data, cv)
-    folds = []
-    for number, pair in enumerate(cv):
-        try:
-            kept, held = (_positions(data, part) for part in pair)
-        except (IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
-        folds.append(Fold(kept, held))
+    columns = data.n_tasks if data.form == "wide" else 1
+    folds = [Fold(*(_positions(data, mask) for mask in masks)) for masks in given_folds(cv, len(data.X), columns)]
     _check(folds, data, classification)
     return folds
 
 
-def _positions(data: TaskData, part: Any) -> tuple[np.ndarray, ...]:
-    """Return the positions of rows of X, of a mask (n,) or, on wide data, (n, T), within the rows of each task."""
-    columns = data.n_tasks if data.form == "wide" else 1
-    mask = np.zeros((len(data.X), columns), dtype=bool)
-    mask[np.asarray(part)] = True
-    return tuple(np.flatnonzero(mask[rows, t % columns]) for t, rows in enumerate(data.rows))
+def given_folds(cv: Iterable[Any], n: int, columns: int = 1) -> Iterator[np.ndarray]:
+    """Yield masks (2, n, columns) of the training and test rows of X, given as positions or masks for each fold."""
+    for number, pair in enumerate(cv):
+        masks = np.zeros((2, n, columns), dtype=bool)
+        try:
+            for mask, part in zip(masks, pair, strict=True):
+                mask[np.asarray(part)] = True
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
+        yield masks
+
+
+def _positions(data: TaskData, mask: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the positions of the rows of a mask (n, columns) within the rows of each task."""
+    return tuple(np.flatnonzero(mask[rows, t % mask.shape[1]]) for t, rows in enumerate(data.rows))
 
 
 def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.random.RandomState) -> np.ndarray:

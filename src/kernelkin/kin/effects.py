@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
+from sklearn.base import is_classifier
 
 from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
@@ -74,6 +75,15 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
             found[f"standard_error of {names[column][0]}"] = errors[:, i]
     pandas = need_pandas()
     return pandas.DataFrame(found, index=pandas.Index(labels, name=name))
+
+
+def effect_unit(model: Any, target: str | None = None) -> str:
+    """Return the unit of effects, given that of the target."""
+    if is_classifier(model):
+        return "log odds"
+    if getattr(model, "loss", "squared") == "poisson":
+        return "logarithm of the count" if target is None else f"log({target})"
+    return target or "units of the target"
 
 
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -174,7 +174,7 @@ class KinPlan:
         else:
             f = 2 * d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)
             kept = min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
-            at_once = min(n_jobs, len(self.structures()) * max(int(self.folds.max()) + 1, 1))
+            at_once = min(n_jobs, len(self.structures) * max(int(self.folds.max()) + 1, 1))
             peak = at_once * (kept + 40 * (f + sum(self.rows.n_groups[1:])) ** 2)
             peak += 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES)
         return Need(int(peak), "fit fewer rows, or use a two-stage model, which stores no matrix of all rows")
@@ -183,8 +183,9 @@ class KinPlan:
         """Return the number of pairs of rows in the same group; on wide data, of all pairs."""
         return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
 
+    @cached_property
     def structures(self) -> Sequence[Structure]:
-        """Return the structures to fit."""
+        """The structures to fit."""
         if self.given is not None:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
@@ -244,13 +245,11 @@ class KinPlan:
         likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
-        with Progress(1) if options.verbose else nullcontext() as display:
-            if display is not None:
-                display.begin("fitting")
+        with Progress(1, shown=options.verbose > 0) as display:
+            display.begin("fitting")
 
             def report(done: int, total: int, text: str) -> None:
-                if display is not None:
-                    display.share(done / total, text)
+                display.share(done / total, text)
                 if options.callback is not None:
                     spent = time.monotonic() - self.fit.began
                     options.callback(spent, spent * total / done)
@@ -259,7 +258,7 @@ class KinPlan:
                 self.rows,
                 self.folds,
                 likelihood,
-                self.structures(),
+                self.structures,
                 began=self.fit.began,
                 deadline=deadline,
                 n_jobs=options.n_jobs,
@@ -273,8 +272,10 @@ class KinPlan:
         # Effects of groups need a structure without means of groups, whatever its weight.
         plain = next(member for member in tried if member.fitted.means is None)
         members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or m is plain]
-        weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
-        weights /= weights.sum()
+        total = sum(member.weight for member in tried if member.weight >= LEAST_WEIGHT)
+        for member in tried:
+            member.weight = member.weight / total if member.weight >= LEAST_WEIGHT else 0.0
+        weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
         fitted = [member.fitted for member in members]
@@ -284,11 +285,9 @@ class KinPlan:
             "data_form_": self.data.form,
             "groupings_": self.data.groupings,
             "members_": tuple(
-                {"name": m.structure.name, "weight": float(w), "error": m.error}
-                for m, w in zip(members, weights, strict=True)
-                if w
+                {"name": m.structure.name, "weight": m.weight, "error": m.error} for m in members if m.weight
             ),
-            "search_results_": _table(tried, members, weights),
+            "search_results_": _table(tried),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
             "variance_components_": components,
@@ -338,25 +337,14 @@ class KinPlan:
             "group_rows": (np.array([len(rows) for rows in self.data.rows]), *further),
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
-        if self.counts:
-            f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
-            mean, deviation = count_moments(f, variance, weights[:, None])
-            known, y = ~np.isnan(mean), self.rows.z[:, 0]
-            given = (y[known], mean[known], deviation[known])
-            residuals = (given[0] - given[1]) / given[2]
-            scores = Scores.of(count_scores(*given)[:, None], residuals[:, None], self.rows.weight[known])
-            functions = KinFunctions(**base, units=self.units, scores=scores)
-            return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         if self.classes is None:
-            parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
-            mean, variance = average(parts, weights.tolist())
-            known = ~np.isnan(mean).any(axis=1)
-            residuals = np.abs((self.rows.z - mean) / np.sqrt(variance))[known]
-            scores = Scores.of(residuals, residuals, self.rows.weight[known])
-            location, spread = self._units()
-            values = location + spread * (mean if self.labelled.wide else mean[:, 0])
-            deviations = spread * np.sqrt(variance if self.labelled.wide else variance[:, 0])
-            held = self._held_out(values, deviations * scores.scale)
+            mean, deviation = self._moments(members, weights)
+            known, y = ~np.isnan(mean).reshape(len(mean), -1).any(axis=1), self.labelled.y
+            given = y[known], mean[known], deviation[known]
+            residuals = ((given[0] - given[1]) / given[2]).reshape(len(given[0]), -1)
+            values = count_scores(*given)[:, None] if self.counts else np.abs(residuals)
+            scores = Scores.of(values, residuals, self.rows.weight[known])
+            held = self._held_out(mean, deviation * scores.scale)
             return {"functions_": KinFunctions(**base, units=self.units, scores=scores), "held_out_": held}
         each = [likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
@@ -365,6 +353,16 @@ class KinPlan:
         link = Link.fit(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
         functions = KinFunctions(**base, classes=self.classes, link=link)
         return {"functions_": functions, "held_out_": self._held_out(link(p), None)}
+
+    def _moments(self, members: Sequence[Member], weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and deviations of the targets of all rows by fits without them, in the units of the targets."""
+        if self.counts:
+            f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
+            return count_moments(f, variance, weights[:, None])
+        parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
+        mean, variance = (part.reshape(self.labelled.y.shape) for part in average(parts, weights.tolist()))
+        location, spread = self._units()
+        return location + spread * mean, spread * np.sqrt(variance)
 
     def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> SimpleNamespace:
         """Return predictions of all training rows by fits without them; NaN for rows that were never held out.
@@ -377,11 +375,8 @@ class KinPlan:
         return SimpleNamespace(codes=rows.codes, y=rows.y, values=values[self.place], deviations=deviations)
 
 
-def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:
-    weight = {id(member): w for member, w in zip(members, weights.tolist(), strict=True)}
-    rows = [
-        (m.structure.name, m.error, m.standard_error, weight.get(id(m), 0.0), -m.fitted.model.value_, m.seconds)
-        for m in tried
-    ]
+def _table(tried: Sequence[Member]) -> dict[str, np.ndarray]:
+    """Return `search_results_`, with a row for each structure."""
+    rows = [(m.structure.name, m.error, m.standard_error, m.weight, -m.fitted.model.value_, m.seconds) for m in tried]
     names = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

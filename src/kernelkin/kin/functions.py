@@ -238,25 +238,18 @@ def every_task(queries: Queries, n_tasks: int) -> Queries:
 
 def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return probabilities (q, C) of all classes from outputs (q, r); zero for classes absent from the row's task."""
-    out = np.zeros((len(p), len(classes.classes)))
     if len(classes.classes) <= 2:
-        out[:, -1] = p[:, 0]
-        if len(classes.classes) == 2:
-            out[:, 0] = 1.0 - p[:, 0]
+        return np.hstack([1.0 - p, p])[:, -len(classes.classes) :]
+    known = (codes >= 0) & (codes < len(classes.of_task))
+    # If each task has its own classes, tasks that were not in training get those of the first task.
+    task = np.where(known, codes, 0)
+    if classes.by_task:
+        out = np.zeros((len(p), len(classes.classes)))
+        own = np.searchsorted(classes.classes, np.array(classes.of_task))
+        np.put_along_axis(out, own[task], np.hstack([1.0 - p, p]), axis=1)
         return out
-    if not classes.by_task:
-        out[:] = np.maximum(p, CERTAIN)
-    for t, own in enumerate(classes.of_task):
-        # If each task has its own classes, tasks that were not in training get those of the first task.
-        rows = np.flatnonzero(
-            (codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task))))
-        )
-        at = np.searchsorted(classes.classes, own)
-        if classes.by_task:
-            out[np.ix_(rows, at)] = np.hstack([1.0 - p[rows], p[rows]])
-        elif len(own) > 1 and len(rows):
-            others = np.setdiff1d(np.arange(len(classes.classes)), at)
-            out[np.ix_(rows, others)] = 0.0
+    absent = np.array([~np.isin(classes.classes, own) & (len(own) > 1) for own in classes.of_task])
+    out = np.where(absent[task] & known[:, None], 0.0, np.maximum(p, CERTAIN))
     return out / out.sum(axis=1, keepdims=True)
 
 

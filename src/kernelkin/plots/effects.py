@@ -7,11 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.stats import norm
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
-from ..kin.effects import COVERAGE, column_effect, find_grouping
+from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
 from ..mixed.components import term_kind
 from ._axes import (
     COLORS,
@@ -36,13 +35,6 @@ KINDS = {
     "common to all groups": (COLORS[1], "common"),
     "noise": ("white", "noise"),
 }
-
-
-def _scale_name(model: Any) -> str:
-    """Return the scale that effects are on."""
-    if is_classifier(model):
-        return "log odds"
-    return "logarithm of the count" if getattr(model, "loss", "squared") == "poisson" else "units of the target"
 
 
 class TaskEffectsDisplay(Display):
@@ -120,7 +112,7 @@ class TaskEffectsDisplay(Display):
         """
         check_is_fitted(estimator)
         effects = estimator.task_effects(grouping)
-        return cls(effects, column=column, groups=groups, unit=_scale_name(estimator)).plot(ax)
+        return cls(effects, column=column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         label = f"{self.name}, relative to the average group ({self.unit})"
@@ -260,7 +252,7 @@ class ColumnEffectDisplay(Display):
         step = max(1, -(-len(labels) // CURVES))
         drawn = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
         effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
-        return cls(effect, column, groups=groups, unit=_scale_name(estimator)).plot(ax)
+        return cls(effect, column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         effect = self.effect

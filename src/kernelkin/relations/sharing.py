@@ -19,6 +19,7 @@ from ..data.arrays import Table, as_array, as_table, check_lengths, listing
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
+from ..mixed.structures import MANY_ROWS
 from ..progress import Progress
 from ..tables.columns import ColumnReader, encode_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, make_baselines
@@ -44,7 +45,7 @@ NEAR = 0.01
 # Run time of a fit relative to that of Kin.
 _WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
 # Numbers of rows with which models are fitted in several processes.
-PARALLEL_ROWS = range(250, 5_000)
+PARALLEL_ROWS = range(250, MANY_ROWS)
 
 
 class Comparison(NamedTuple):

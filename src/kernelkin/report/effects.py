@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.forms import Queries
-from ..kin.effects import FEW_VALUES, ColumnValues, read_columns
+from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, read_columns, task_effects
 from ..paper.uncertainty import class_probabilities
 from ..relations.scores import COVERAGE
 from ..storage.model_files import SavedModel
@@ -172,19 +172,26 @@ def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:
     """Return levels of groups with intervals, and levels without pooling; None for models without effects."""
-    model, schema = saved.model, saved.schema
-    if not hasattr(model, "task_effects") or len(model.tasks_) < 2:
+    if not hasattr(saved.model, "task_effects") or len(saved.model.tasks_) < 2:
         return None
     try:
-        table = model.task_effects()
+        table, unit = effects_in_units(saved)
     except ValueError:
         # There are no effects of groups for more than two classes.
         return None
-    scales = np.ones(1) if schema is None or is_classifier(model) else np.array(schema.target_scales)
-    names = ("level", "low", "high", "raw_level")
-    unit = "log odds" if is_classifier(model) else _quantity(saved, model)
-    unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
-    return {"unit": unit, "coverage": COVERAGE} | {name: numbers(table[name].to_numpy() * scales) for name in names}
+    ends = {name: numbers(table[name]) for name in ("level", "low", "high", "raw_level")}
+    return {"unit": unit, "coverage": COVERAGE} | ends
+
+
+def effects_in_units(saved: SavedModel, grouping: int = 0) -> tuple[Any, str]:
+    """Return the effects of the groups of a grouping in the units of the table, and the name of this unit."""
+    model, schema = saved.model, saved.schema
+    # Slopes are per unit of a number and per day of a date; targets were standardised before the fit.
+    table = task_effects(model, grouping, None if schema is None else schema.encoder)
+    if schema is not None and schema.regression:
+        effects = table.columns.drop("rows")
+        table[effects] = table[effects].mul(np.broadcast_to(schema.target_scales, len(table)), axis=0)
+    return table, effect_unit(model, _quantity(saved, model))
 
 
 def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -157,7 +157,8 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
         "task_score": numbers(rows.group_scores()),
         "sample": _sample(rows),
     }
-    return found | (_regression(rows) if rows.classes is None else _classification(rows))
+    own, errors = _regression(rows) if rows.classes is None else _classification(rows)
+    return found | own | {"task_error": [number(errors[k].mean()) if len(k) else None for k in rows.of_tasks()]}
 
 
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
@@ -188,18 +189,14 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
     return found | {name: numbers(column[kept]) for name, column in columns.items()}
 
 
-def _regression(rows: HeldOutRows) -> dict[str, Any]:
-    """Return errors in the units of the target, and the coverage of intervals."""
+def _regression(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
+    """Return the coverage of intervals and the mean error, and the error of each row, in the units of the target."""
     errors = np.abs(rows.y - rows.values)
-    return {
-        "coverage": COVERAGE,
-        "covered": number(rows.covered),
-        "error": number(errors.mean()),
-        "task_error": [number(errors[part].mean()) if len(part) else None for part in rows.of_tasks()],
-    }
+    return {"coverage": COVERAGE, "covered": number(rows.covered), "error": number(errors.mean())}, errors
 
 
-def _classification(rows: HeldOutRows) -> dict[str, Any]:
+def _classification(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
+    """Return classes, confusion and reliability, and the predicted probability of the wrong classes of each row."""
     assert rows.classes is not None
     actual, predicted = (np.searchsorted(rows.classes, part) for part in (rows.y, rows.predicted))
     confusion = np.zeros((len(rows.classes),) * 2, dtype=np.intp)
@@ -209,14 +206,12 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
     happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
     stated = rows.values[:, used].ravel()
     bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
-    # The error of a task is the mean predicted probability of the wrong classes.
-    errors = 1.0 - rows.values[np.arange(len(actual)), actual]
-    return {
+    found = {
         "classes": [str(label) for label in rows.classes.tolist()],
         "confusion": confusion.tolist(),
         "reliability": [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins],
-        "task_error": [number(errors[part].mean()) if len(part) else None for part in rows.of_tasks()],
     }
+    return found, 1.0 - rows.values[np.arange(len(actual)), actual]
 
 
 def number(value: Any) -> float | None:

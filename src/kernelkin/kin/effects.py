@@ -14,8 +14,7 @@ from sklearn.base import is_classifier
 from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
-from ..mixed.components import term_kind
-from ..mixed.effects import GroupPosterior, mean_and_slopes, training_rows, wide_contrasts
+from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
 from ..tables.cells import CLOCKS, need_pandas
 from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions

@@ -16,8 +16,8 @@ from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search, average
 from ..mixed.columns import GroupMeans
-from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
+from ..mixed.effects import missed_variance, variance_shares
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression, Likelihood, Poisson
 from ..mixed.structures import (
     EXACT_ROWS,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
 from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
-from ..mixed.components import term_kind
+from ..mixed.effects import term_kind
 from ._axes import (
     COLORS,
     MARKERS,

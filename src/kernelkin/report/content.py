@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..estimators import changed_parameters, relative_gap
-from ..mixed.components import term_kind
-from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
+from ..mixed.effects import term_kind
+from ..plots.fits import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
 from ..relations.scores import LEVEL, LOG_LOSS, R2

@@ -14,7 +14,7 @@ from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, read_columns, t
 from ..paper.uncertainty import class_probabilities
 from ..relations.scores import COVERAGE
 from ..storage.model_files import SavedModel
-from .evaluation import number, numbers
+from .evaluation import number, numbers, restored
 
 # Maximum number of rows used to compute effects and of columns to draw; number of rows used to choose these columns.
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
@@ -165,9 +165,8 @@ def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.
     if getattr(model.functions_, "scores", None) is None or model.data_form_ == "wide":
         return values_of(saved, X, codes), None
     moments = model.functions_.moments(Queries(X, codes))
-    scale = 1.0 if saved.schema is None else saved.schema.target_scales[0]
-    shift = 0.0 if saved.schema is None else saved.schema.target_means[0]
-    return moments[0] * scale + shift, model.functions_.ends(*moments, COVERAGE) * scale + shift
+    found = moments[0], model.functions_.ends(*moments, COVERAGE)
+    return restored(found[0], codes, saved.schema), restored(found[1], codes, saved.schema)
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:
@@ -196,17 +195,11 @@ def effects_in_units(saved: SavedModel, grouping: int = 0) -> tuple[Any, str]:
 
 def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class."""
-    model, schema = getattr(saved.model, "best_estimator_", saved.model), saved.schema
-    if is_classifier(model):
-        of_kin = not hasattr(model, "uncertainty_")
-        queries = Queries(X, codes)
-        return (model.functions_.probabilities(queries) if of_kin else class_probabilities(model, queries))[:, 1]
-    values = model.functions_.values(X, codes)[:, 0]
-    if schema is None:
-        return values
-    T = len(model.tasks_)
-    means, scales = (np.broadcast_to(part, T)[codes] for part in (schema.target_means, schema.target_scales))
-    return values * scales + means
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    if not is_classifier(model):
+        return restored(model.functions_.values(X, codes)[:, 0], codes, saved.schema)
+    of_kin, queries = not hasattr(model, "uncertainty_"), Queries(X, codes)
+    return (model.functions_.probabilities(queries) if of_kin else class_probabilities(model, queries))[:, 1]
 
 
 def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:

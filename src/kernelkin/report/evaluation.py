@@ -79,10 +79,17 @@ def in_units(rows: HeldOutRows, schema: TableSchema | None) -> HeldOutRows:
     """Return standardised targets, predictions and intervals in the units of the table of the schema."""
     if schema is None or rows.classes is not None:
         return rows
-    of_task = rows.codes if schema.task is None else np.zeros(len(rows.codes), dtype=np.intp)
-    means, scales = (np.array(part)[of_task] for part in (schema.target_means, schema.target_scales))
-    arrays = {name: (means + scales * getattr(rows, name).T).T for name in ("y", "values", "ends")}
+    arrays = {name: restored(getattr(rows, name), rows.codes, schema) for name in ("y", "values", "ends")}
     return replace(rows, **arrays)
+
+
+def restored(values: np.ndarray, codes: np.ndarray, schema: TableSchema | None) -> np.ndarray:
+    """Return standardised values (n, ...) of rows of these tasks in the units of the table of the schema."""
+    if schema is None:
+        return values
+    of_task = codes if schema.task is None else np.zeros(len(codes), dtype=np.intp)
+    means, scales = (np.array(part)[of_task] for part in (schema.target_means, schema.target_scales))
+    return (means + scales * values.T).T
 
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldOutRows]:

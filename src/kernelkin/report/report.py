@@ -115,10 +115,8 @@ def report_of_fit(
 ) -> Report:
     """Return the report of a fitted estimator; see `MultiTaskEstimator.report`."""
     saved = _as_saved(model)
-    if relations is not None:
-        saved = replace(saved, about={"relations": relations})
-    if sharing is not None:
-        saved = replace(saved, about={**saved.about, "sharing": sharing.without_rows()})
+    about = {"relations": relations, "sharing": sharing and sharing.without_rows()}
+    saved = replace(saved, about={key: found for key, found in about.items() if found is not None})
     rows = {} if sharing is None or X is not None else sharing.held_out()
     evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
     content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")

@@ -14,7 +14,7 @@ from ..files import check_writable, write_whole
 from ..registry import all_models
 from ..relations.scores import COVERAGE, LEAST_ROWS, WITHIN, WITHIN_MEANS, HeldOutRows, as_text
 from ..relations.sharing import NEW_ROWS, SharingReport
-from ..report.effects import effects_in_units
+from ..report.content import effects_in_units
 from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names

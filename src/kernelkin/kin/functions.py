@@ -131,10 +131,10 @@ class KinFunctions:
 
     def groups_of(self, queries: Queries) -> list[np.ndarray]:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
-        assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * (len(self.group_rows) - 1)
         # On wide data, tasks are outputs and all rows belong to one group.
-        return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
+        codes = np.zeros(len(queries.X), dtype=np.intp) if queries.codes is None else queries.codes
+        return [np.minimum(codes, 0) if self.wide else codes, *further]
 
     def weights_of(self, codes: np.ndarray | None) -> np.ndarray:
         """Return the weights (M, q) of the members for rows of these tasks, or (M, 1) for rows of all tasks."""
@@ -171,8 +171,6 @@ class KinFunctions:
     def _normal(self, queries: Queries) -> tuple[np.ndarray, np.ndarray]:
         assert self.units is not None
         codes = queries.codes
-        if codes is None:
-            queries = queries._replace(codes=np.zeros(len(queries.X), dtype=np.intp))
         means, variances = self.latent(queries.X, self.groups_of(queries))
         noise = np.array([member.model.noise_ for member in self.members])[:, None, None]
         weights = self.weights_of(codes)[:, :, None]
@@ -200,8 +198,7 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        inner = queries._replace(codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
-        latent = self.latent(queries.X, self.groups_of(inner))
+        latent = self.latent(queries.X, self.groups_of(queries))
         p = self.link((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0))
         if queries.codes is not None:
             p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p

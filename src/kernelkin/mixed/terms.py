@@ -430,7 +430,8 @@ class Additive(Term):
     name: str = "additive"
 
     def start(self):
-        return Linear.start(self) | {"lengths": self.each_family(0.0)}
+        scale = 0.3 if self.grouping is None else 0.1
+        return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
         K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)

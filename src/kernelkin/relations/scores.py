@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -60,7 +60,7 @@ class HeldOutRows:
     """Targets and predictions in the original units. On wide data, each known target counts as a row."""
 
     tasks: np.ndarray  # (T,) labels
-    codes: np.ndarray  # (n,) the task of each row, in ascending order
+    codes: np.ndarray  # (n,) the task of each row
     y: np.ndarray  # (n,) numbers or classes
     values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
     source: str  # description of where the rows come from
@@ -68,17 +68,10 @@ class HeldOutRows:
     classes: np.ndarray | None = None  # (C,) labels; None for numbers
     wide: bool = False  # whether tasks are columns of y, which may have different units
 
-    @classmethod
-    def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any, wide: bool, **arrays: Any) -> Self:
-        """Return the rows sorted by task, from arrays `y`, `values` and `ends`."""
-        order = np.argsort(codes, kind="stable")
-        found = {name: array[order] for name, array in arrays.items() if array is not None}
-        return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, wide=wide, **found)
-
     def of_tasks(self) -> list[np.ndarray]:
         """Return the positions of the rows of each task."""
         counts = np.bincount(self.codes, minlength=len(self.tasks))
-        return np.split(np.arange(len(self.y)), np.cumsum(counts)[:-1])
+        return np.split(np.argsort(self.codes, kind="stable"), np.cumsum(counts)[:-1])
 
     def scores(self, *, within: bool = True, draw: Any = slice(None)) -> dict[str, float]:
         """Return the scores over all rows, or over the rows `draw`; wide targets are standardised.

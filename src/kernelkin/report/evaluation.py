@@ -41,7 +41,8 @@ def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOut
         codes, arrays = _rows_of_folds(model, *found)
         source += "; parameters were chosen with all rows"
     classes, wide = getattr(model, "classes_", None), model.data_form_ == "wide"
-    return in_units(HeldOutRows.of(model.tasks_, codes, source, classes, wide, **arrays), schema)
+    rows = HeldOutRows(model.tasks_, codes, source=source, classes=classes, wide=wide, **arrays)
+    return in_units(rows, schema)
 
 
 def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.ndarray, dict[str, Any]]:
@@ -79,11 +80,11 @@ def in_units(rows: HeldOutRows, schema: TableSchema | None) -> HeldOutRows:
     """Return standardised targets, predictions and intervals in the units of the table of the schema."""
     if schema is None or rows.classes is not None:
         return rows
-    arrays = {name: restored(getattr(rows, name), rows.codes, schema) for name in ("y", "values", "ends")}
-    return replace(rows, **arrays)
+    y, values, ends = (restored(part, rows.codes, schema) for part in (rows.y, rows.values, rows.ends))
+    return replace(rows, y=y, values=values, ends=ends)
 
 
-def restored(values: np.ndarray, codes: np.ndarray, schema: TableSchema | None) -> np.ndarray:
+def restored(values: Any, codes: np.ndarray, schema: TableSchema | None) -> np.ndarray:
     """Return standardised values (n, ...) of rows of these tasks in the units of the table of the schema."""
     if schema is None:
         return values
@@ -141,8 +142,8 @@ def _predicted(
         raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     for question, rows, own, start in ((NEW_ROWS, codes < T, model.tasks_, 0), (NEW_GROUPS, codes >= T, labels[T:], T)):
         if rows.any():
-            arrays = {"y": y[rows], "values": values[rows], "ends": None if ends is None else ends[rows]}
-            found[question] = HeldOutRows.of(own, codes[rows] - start, source, classes, wide, **arrays)
+            held = None if ends is None else ends[rows]
+            found[question] = HeldOutRows(own, codes[rows] - start, y[rows], values[rows], source, held, classes, wide)
     return found
 
 
@@ -170,8 +171,9 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
 
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
     """Return name, value and the ends of a bootstrap interval of each score over all rows."""
-    rng, n = np.random.default_rng(0), len(rows.y)
-    drawn = [rows.scores(within=within, draw=rng.integers(n, size=n)) for _ in range(BOOTSTRAP)]
+    rng, order = np.random.default_rng(0), np.concatenate(rows.of_tasks())
+    draws = [order[rng.integers(len(order), size=len(order))] for _ in range(BOOTSTRAP)]
+    drawn = [rows.scores(within=within, draw=draw) for draw in draws]
     found = []
     for name, value in rows.scores(within=within).items():
         known = [draw[name] for draw in drawn if np.isfinite(draw[name])]

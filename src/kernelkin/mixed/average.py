@@ -139,28 +139,26 @@ class Search:
         """Fit a structure to all rows."""
         began, count = time.monotonic(), FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
         start, steps = None, [(self.data, count)]
+        n_features = count_features(self.data.n_rows) if self.n_features is None else self.n_features
         if self.data.n_rows > MOST_ROWS:
             steps = [
                 (self.data.take(some_groups(self.data.groups[0], SUBSET_ROWS)), count),
                 (self.data, LAST_EVALUATIONS),
             ]
         for data, count in steps:
-            fitted = FittedStructure(
-                structure,
-                data,
-                self.likelihood,
-                evaluations=count,
-                start=start,
-                deadline=self.limit,
-                n_features=count_features(self.data.n_rows) if self.n_features is None else self.n_features,
-                place=self.here,
-            )
+            fitted = self._fitted(structure, data, self.limit, n_features, evaluations=count, start=start)
             start = fitted.model.x_
         self.jobs.is_complete &= time.monotonic() <= self.limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
         self.jobs.step(structure.name)
         seconds = time.monotonic() - began
         return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
+
+    def _fitted(
+        self, structure: Structure, data: MixedData, deadline: float, n_features: int | None, **options: Any
+    ) -> FittedStructure:
+        where: dict[str, Any] = {"deadline": deadline, "n_features": n_features, "place": self.here}
+        return FittedStructure(structure, data, self.likelihood, **where, **options)
 
     def _drop_hopeless(self) -> None:
         """Drop structures whose error on the first fold is too large for them to get any weight."""
@@ -202,16 +200,8 @@ class Search:
     def _without(self, member: Member, held: np.ndarray, start: Any, evaluations: int, n_features: int | None) -> Any:
         """Return means, variances (h, r) and losses (h,) of the rows `held` by a fit without them, and this fit."""
         data = self.data
-        fitted = FittedStructure(
-            member.structure,
-            data.take(np.flatnonzero(~held)),
-            self.likelihood,
-            evaluations=evaluations,
-            start=start,
-            deadline=self.deadline,
-            n_features=n_features,
-            place=self.here,
-        )
+        rest, options = data.take(np.flatnonzero(~held)), {"evaluations": evaluations, "start": start}
+        fitted = self._fitted(member.structure, rest, self.deadline, n_features, **options)
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
         mean, variance = fitted.predict(data.X[held], [part[held] for part in data.groups], kernels)
         mean = mean if data.offset is None else mean + data.offset[held, None]

@@ -77,14 +77,15 @@ class GroupPosterior:
         self.codes, self.solved = groups[grouping], self.model.solved[0]
         self.kernels = [term for term in self.model.terms if isinstance(term, TaskKernel)] if grouping == 0 else []
         asked = [_codes(Q, len(groups), group) for group in (None, grouping)]
+        inner = replace(self.layout.pairs[0], sharing=1.0)
         priors, cross = [], []
         for terms, codes in self._parts(*asked):
-            priors.append(((A @ self._covariance(terms, Rows(Q, codes), Q, (at, at))) * A).sum(2).ravel())
+            priors.append(((A @ _prior(terms, self.model.p_, Rows(Q, codes), Q, inner, (at, at))) * A).sum(2).ravel())
             cross.append(np.empty((len(priors[-1]), len(self.X))))
             for begin in range(0, len(self.X), CHUNK):
                 rows = np.arange(begin, min(begin + CHUNK, len(self.X)))
                 X = np.broadcast_to(self.X[rows], (len(Q), len(rows), Q.shape[2]))
-                found = A @ self._covariance(terms, Rows(Q, codes), X, (at, rows))
+                found = A @ _prior(terms, self.model.p_, Rows(Q, codes), X, inner, (at, rows))
                 cross[-1][:, rows] = found.reshape(-1, len(rows))
         self.prior_common, self.prior_own, *self.prior_kernels = priors[0], priors[1] - priors[0], *priors[2:]
         self.common, self.own, *self.by_kernels = cross[0], cross[1] - cross[0], *cross[2:]
@@ -97,12 +98,6 @@ class GroupPosterior:
         usual = [term for term in self.model.terms if not isinstance(term, TaskKernel)]
         kernels = [[replace(term, values=np.ones((1, 1)))] for term in self.kernels]
         return [(usual, apart), (usual, together), *((term, together) for term in kernels)]
-
-    def _covariance(self, terms, rows: Rows, X: np.ndarray, at) -> np.ndarray:
-        """Return the prior covariance (b, q, m) between rows and rows X (b, m, d), which are all in group 0."""
-        given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in self.layout.pairs[0].given)
-        pairs = Pairs(rows, Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups)), 1.0, given)
-        return covariance(terms, self.model.p_, pairs)
 
     def contrasts(self, M: Any, minus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance (C, k) of contrasts whose weights are M (C, G), sparse, minus `minus` (G,)."""
@@ -171,6 +166,13 @@ def _codes(Q: np.ndarray, n_groupings: int, known: int | None) -> tuple[np.ndarr
     return tuple(np.full(Q.shape[:2], 0 if g == known else -1) for g in range(n_groupings))
 
 
+def _prior(terms: Any, p: Any, rows: Rows, X: np.ndarray, inner: Pairs, at: Any) -> np.ndarray:
+    """Return the covariance (b, q, m) between rows and rows X (b, m, d) of group 0, at these training rows."""
+    given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in inner.given)
+    others = Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups))
+    return covariance(terms, p, Pairs(rows, others, inner.sharing, given))
+
+
 def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the mean and variance (C, k) of contrasts M (C, T) between tasks on the same rows, and residuals (T,).
 
@@ -180,14 +182,10 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
     rows, X = Rows(Q, _codes(Q, 1, 0)), training_rows(fitted)[0]
     known = np.broadcast_to(X, (len(Q), *X.shape))
     for solved, part in zip(model.solved, model.parts, strict=True):
-        inner, products = part.layout.pairs[0], []
-        for other, columns in ((Q, at), (known, np.arange(len(X)))):
-            given = tuple(kernel[:, at[0][:, None], columns.ravel()] for kernel in inner.given)
-            pairs = Pairs(rows, Rows(other, _codes(other, 1, 0)), inner.sharing, given)
-            products.append(A @ covariance(model.terms, model.p_, pairs))
-        B = products[1].reshape(-1, len(X))
-        explained = ((B @ solved.inverse) * B).sum(1)
-        found.append((B @ solved.a, np.maximum((products[0] * A).sum(2).ravel() - explained, 0.0)))
+        inner = part.layout.pairs[0]
+        prior = ((A @ _prior(model.terms, model.p_, rows, Q, inner, (at, at))) * A).sum(2).ravel()
+        B = (A @ _prior(model.terms, model.p_, rows, known, inner, (at, np.arange(len(X))))).reshape(-1, len(X))
+        found.append((B @ solved.a, np.maximum(prior - ((B @ solved.inverse) * B).sum(1), 0.0)))
     means, variance = found[0][0] / np.sqrt(T) + np.zeros((1, T)), np.outer(M.sum(1) ** 2, found[0][1]) / T
     left = model.solved[0].a / np.sqrt(T)
     if T > 1:

@@ -202,7 +202,7 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
     if is_classifier(model) and len(model.classes_) > 2:
         return {**found, "quantity": None, "reason": "the model has more than two classes"}
-    rows = reference_rows(model)
+    rows = effect_rows(model)
     if rows is None:
         return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
     X, codes = rows
@@ -371,7 +371,7 @@ def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray
     return (model.functions_.probabilities(queries) if of_kin else class_probabilities(model, queries))[:, 1]
 
 
-def reference_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def effect_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return at most `MAX_ROWS` encoded rows (n, d), and a task (n,) for each: each task in turn.
 
     They are training rows if the model knows them, otherwise rows that its stored functions keep.

@@ -24,10 +24,10 @@ BOOTSTRAP = 200
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 
-def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOutRows | None:
-    """Return out-of-sample predictions of a fitted model for its training rows.
+def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
+    """Return out-of-sample predictions of a fitted model for its training rows, as the answer to one question.
 
-    None for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
+    Empty for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
     table.
     """
     model = getattr(model, "best_estimator_", model)
@@ -37,12 +37,12 @@ def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOut
     else:
         found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
         if found is None:
-            return None
+            return {}
         codes, arrays = _rows_of_folds(model, *found)
         source += "; parameters were chosen with all rows"
     classes, wide = getattr(model, "classes_", None), model.data_form_ == "wide"
     rows = HeldOutRows(model.tasks_, codes, source=source, classes=classes, wide=wide, **arrays)
-    return in_units(rows, schema)
+    return {NEW_ROWS: in_units(rows, schema)}
 
 
 def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.ndarray, dict[str, Any]]:

@@ -20,7 +20,7 @@ from ..data.arrays import listing
 from ..files import write_whole
 from ..relations.analysis import TaskRelations
 from ..relations.scores import HeldOutRows
-from ..relations.sharing import NEW_ROWS, SharingReport
+from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
 from .content import model_content
 from .evaluation import evaluation_content, out_of_sample_rows, rows_of_arrays, rows_of_table
@@ -134,12 +134,12 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> dict[str, HeldOutRow
     if X is not None or y is not None or tasks is not None:
         raise ValueError("a report on given rows needs both X and y, and tasks as for predict")
     rows = out_of_sample_rows(model)
-    if rows is None:
+    if not rows:
         raise ValueError(
             f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
             "labelled rows that were not used in fit, as report(X=..., y=..., tasks=...)"
         )
-    return {NEW_ROWS: rows}
+    return rows
 
 
 def report_of_files(
@@ -176,8 +176,7 @@ def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
         return _evaluated(rows_of_table(saved, test, "a labelled table passed to this report"))
     if "evaluations" in saved.about:
         return saved.about["evaluations"]
-    rows = out_of_sample_rows(saved.model, saved.schema)
-    return [] if rows is None else _evaluated({NEW_ROWS: rows})
+    return _evaluated(out_of_sample_rows(saved.model, saved.schema))
 
 
 def _as_saved(model: Any) -> SavedModel:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -210,16 +209,10 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     named = read_columns(model, encoder, X.shape[1]).values()
     columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
     effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1])
-    if not effects:
-        return {**found, "quantity": _quantity(saved, model), "rows": len(X), "reason": "no column varies"}
-    return {
-        **found,
-        "quantity": _quantity(saved, model),
-        "rows": len(X),
-        "effects": [effect for _, effect in effects],
-        "grid": grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]]),
-        "reason": None,
-    }
+    found |= {"quantity": _quantity(saved, model), "rows": len(X), "effects": [effect for _, effect in effects]}
+    if effects:
+        found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
+    return {**found, "reason": None if effects else "no column varies"}
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:
@@ -263,7 +256,7 @@ def _curves(
     """Return predictions (n, V) for rows of these tasks with the column at each of its values, or at some of them."""
     at = range(len(one.values)) if at is None else at
     stacked = np.concatenate([one.set(X, v) for v in at])
-    return values_of(saved, stacked, np.tile(codes, len(at))).reshape(len(at), len(X)).T
+    return _predicted(saved, stacked, np.tile(codes, len(at)))[0].reshape(len(at), len(X)).T
 
 
 def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
@@ -311,13 +304,11 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
     most = max(min(each, GRID_VALUES if len(columns) > 1 else 2 * FEW_VALUES), 2)
     steps = [_steps(one, most) for one in columns]
     row = X[np.square(X - X.mean(axis=0)).sum(axis=1).argmin()]
-    rows = []
-    for values in product(*steps):
-        at = row[np.newaxis]
-        for one, value in zip(columns, values, strict=True):
-            at = one.set(at, value)
-        rows.append(at[0])
-    means, ends = _with_ends(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)))
+    points = np.meshgrid(*steps, indexing="ij")
+    rows = np.tile(row, (points[0].size, 1))
+    for one, at in zip(columns, points, strict=True):
+        rows[:, one.places] = one.features[at.ravel()]
+    means, ends = _predicted(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)), intervals=True)
     return {
         "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
         "groups": codes.tolist(),
@@ -328,14 +319,23 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
     }
 
 
-def _with_ends(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return predictions (q,) and, for mixed models of numbers, their intervals (q, 2)."""
-    model = getattr(saved.model, "best_estimator_", saved.model)
-    if getattr(model.functions_, "scores", None) is None or model.data_form_ == "wide":
-        return values_of(saved, X, codes), None
-    moments = model.functions_.moments(Queries(X, codes))
-    found = moments[0], model.functions_.ends(*moments, COVERAGE)
-    return restored(found[0], codes, saved.schema), restored(found[1], codes, saved.schema)
+def _predicted(
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, intervals: bool = False
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class.
+
+    With `intervals`, also the intervals (q, 2) of mixed models of numbers, otherwise None.
+    """
+    model, queries = getattr(saved.model, "best_estimator_", saved.model), Queries(X, codes)
+    functions = model.functions_
+    if is_classifier(model):
+        of_paper = hasattr(model, "uncertainty_")
+        return (class_probabilities(model, queries) if of_paper else functions.probabilities(queries))[:, 1], None
+    if not intervals or getattr(functions, "scores", None) is None or model.data_form_ == "wide":
+        return restored(functions.values(X, codes)[:, 0], codes, saved.schema), None
+    moments = functions.moments(queries)
+    ends = functions.ends(*moments, COVERAGE)
+    return restored(moments[0], codes, saved.schema), restored(ends, codes, saved.schema)
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:
@@ -360,15 +360,6 @@ def effects_in_units(saved: SavedModel, grouping: int = 0) -> tuple[Any, str]:
         effects = table.columns.drop("rows")
         table[effects] = table[effects].mul(np.broadcast_to(schema.target_scales, len(table)), axis=0)
     return table, effect_unit(model, _quantity(saved, model))
-
-
-def values_of(saved: SavedModel, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class."""
-    model = getattr(saved.model, "best_estimator_", saved.model)
-    if not is_classifier(model):
-        return restored(model.functions_.values(X, codes)[:, 0], codes, saved.schema)
-    of_kin, queries = not hasattr(model, "uncertainty_"), Queries(X, codes)
-    return (model.functions_.probabilities(queries) if of_kin else class_probabilities(model, queries))[:, 1]
 
 
 def effect_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -238,7 +238,7 @@ def _of_structure(member: FittedStructure) -> dict[str, float]:
         shares = [np.full(member.n_outputs, 1.0 / member.n_outputs)]
     differ = [1.0 - float(part @ part) for part in shares]
     for term in member.model.terms:
-        grouping = getattr(term, "grouping", None)
+        grouping = term.grouping
         if grouping is None or not getattr(term, "own", True):
             continue
         level, other = _own(member, term, X[at], at)
@@ -263,7 +263,7 @@ def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray) -> dict[str,
     """
     model, unknown = member.model, [np.full(len(X), -1) for _ in member.model.parts[0].layout.pairs[0].A.groups]
     parts = range(1) if member.wide else range(len(model.parts))
-    terms = [t for t in model.terms if getattr(t, "common", getattr(t, "grouping", None) is None) and t.start()]
+    terms = [t for t in model.terms if getattr(t, "common", t.grouping is None) and t.start()]
     means = {}
     for term in terms:
         given = [kernel[0][at] for kernel in model.parts[0].layout.pairs[0].given]

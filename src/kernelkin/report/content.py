@@ -1,4 +1,7 @@
-"""The content of a report, as lists, numbers and texts for the HTML page."""
+"""The content of a report, as lists, numbers and texts for the HTML page.
+
+Besides facts on the model, it shows how predictions change with each column, and how much groups differ.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Effects of groups: equal to contrasts of predictions, standard errors of the posterior, and what they cover."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,3 +175,20 @@ def test_errors_lie_within_two_standard_errors():
         inside.append(np.abs(effects["slope of x0"] - (s - s.mean())) < 2 * effects["standard_error of x0"])
     # 240 effects; `python -m benchmarks effects` has more.
     assert 0.88 < np.mean(inside) < 0.99
+
+
+def test_every_share_of_variance_is_counted_once():
+    rng = np.random.default_rng(0)
+    X, first, second = rng.normal(size=(160, 2)), np.repeat(np.arange(8), 20), np.tile(np.arange(10), 16)
+    slopes = rng.normal(size=10)[second]
+    y = rng.normal(size=8)[first] + rng.normal(size=10)[second] + slopes * X[:, 0] + 0.2 * rng.normal(size=160)
+    model = KinRegressor(random_state=0, cv=2).fit(X, y, np.column_stack([first, second]))
+    assert {"slopes 2", "level 2"} <= set(model.variance_components_)
+    levels = sum(share for name, share in model.variance_components_.items() if name.startswith("level"))
+    noise = model.variance_components_["noise"]
+    common, own = (int(part.rstrip("%")) / 100 for part in re.findall(r"\d+%", model.explain())[1:3])
+    assert common + own == pytest.approx(1 - levels - noise, abs=0.011) and own > 0.1
+    page = dict(model.report().models[0]["variance"])
+    assert [name.startswith("levels of") for name in page][:2] == [True, True] and list(page)[-1] == "noise"
+    assert page["columns, each group its own way"] == pytest.approx(own, abs=0.006)
+    assert page.get("columns, alike in all groups", 0.0) == pytest.approx(common, abs=0.006)

@@ -16,7 +16,7 @@ from kernelkin.mixed import (
     structures,
 )
 from kernelkin.mixed.average import Member
-from kernelkin.mixed.components import variance_shares
+from kernelkin.mixed.effects import variance_shares
 from kernelkin.mixed.terms import matern, squared_distances
 
 SLOPES = Structure("slopes")

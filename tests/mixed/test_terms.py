@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelkin.mixed.batch import Features, features
+from kernelkin.mixed.batch import Features, covariance, features
 from kernelkin.mixed.model import flatten, unflatten
 from kernelkin.mixed.rows import batches_of
 from kernelkin.mixed.terms import Curves, matern
@@ -59,8 +59,7 @@ def test_features_and_blocks_together_are_the_dense_block(name):
     layout = layout_of(ROWS, dense=False)
     Phi = features([term], {term.name: p}, DENSE.A).full(term.n_sparse)[0]
     for table, pairs in zip(layout.tables, layout.pairs, strict=True):
-        block = term.block(p, pairs)[0]
-        for rows, values in zip(table, block if block is not None else (), strict=block is not None):
+        for rows, values in zip(table, covariance([term], {term.name: p}, pairs), strict=True):
             own = rows[rows >= 0]
             K[np.ix_(own, own)] += values[: len(own), : len(own)]
     np.testing.assert_allclose(K + Phi @ Phi.T, term.block(p, DENSE)[0][0], atol=2e-5)

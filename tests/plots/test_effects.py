@@ -95,6 +95,25 @@ def test_dates_are_dates_and_texts_are_points(model, table):
         column_effect(model, "width", [])
 
 
+def test_booleans_and_texts_have_all_their_values():
+    rng = np.random.default_rng(0)
+    N, tasks = 48, np.repeat([f"s{t}" for t in range(6)], 8)
+    X = pd.DataFrame({"flag": rng.random(N) < 0.5, "kind": rng.choice(["red", "blue", None], N)})
+    y = 2.0 * X["flag"] + X["kind"].isna() + 0.1 * rng.normal(size=N)
+    model = KinRegressor(random_state=0, cv=2).fit(X, y, tasks=tasks)
+    for column, words, cells in (
+        ("flag", ["no", "yes"], [False, True]),
+        ("kind", ["blue", "red", "missing"], ["blue", "red", None]),
+    ):
+        effect = column_effect(model, column, ["s1"])
+        assert effect.values.tolist() == words
+        rows = [X.assign(**{column: [cell] * N}) for cell in cells]
+        expected = [model.predict(each, tasks=["s1"] * N).mean() for each in rows]
+        np.testing.assert_allclose(effect.curves[0], expected, rtol=1e-7)
+    display = ColumnEffectDisplay.from_estimator(model, "flag")
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["no", "yes"]
+
+
 def test_columns_of_arrays_go_by_position_and_classes_are_log_odds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import MKMTRLRegressor
 from kernelkin.plots import KernelWeightsDisplay
-from kernelkin.plots.heatmaps import kernel_groups
+from kernelkin.plots.fits import kernel_groups
 
 
 def fitted(weights, kernels):

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from kernelkin.relations.baselines import BASELINES, BOOSTING, leave_one_out, make_baselines
-from kernelkin.relations.scores import score_groups, score_rows
+from kernelkin.relations.scores import HeldOutRows, score_rows
 
 
 def problem(seed=0, n_groups=8, rows=12):
@@ -95,7 +95,7 @@ def test_scores_are_those_of_scikit_learn_and_small_groups_have_none():
     shifted = score_rows(y + level, predicted + level, codes)
     assert_allclose(shifted["R² within groups"], found["R² within groups"])
     assert shifted["R²"] > 0.99
-    of_groups = score_groups(y, predicted, codes, 3)
+    of_groups = HeldOutRows(np.arange(3), codes, y, predicted, "", wide=True).group_scores()
     assert_allclose(of_groups[0], r2_score(y[:6], predicted[:6]))
     assert np.isnan(of_groups[1:]).all()
     p = rng.dirichlet([1, 1], size=14)
@@ -104,7 +104,8 @@ def test_scores_are_those_of_scikit_learn_and_small_groups_have_none():
     assert list(scores) == ["log loss", "AUC", "accuracy"]
     assert_allclose(scores["log loss"], log_loss(labels, p))
     right = np.array(["no", "yes"])[p.argmax(axis=1)] == labels
-    assert_allclose(score_groups(labels, p, codes, 3, ["no", "yes"]), [right[:6].mean(), np.nan, np.nan])
+    of_groups = HeldOutRows(np.arange(3), codes, labels, p, "", classes=np.array(["no", "yes"])).group_scores()
+    assert_allclose(of_groups, [right[:6].mean(), np.nan, np.nan])
 
 
 def test_unknown_names_are_refused():

@@ -257,8 +257,8 @@ def test_intervals_of_held_out_rows_and_offsets_of_counts():
     model = KinRegressor(loss="poisson", cv=2, random_state=0)
     report = sharing_report(model, X, counts, tasks, baselines=[LINEAR], offset=offset, **QUICK)
     found = report.comparisons[NEW_ROWS]
-    low, high = found.rows["ends"].T
-    assert found.covered == np.mean((low <= found.rows["y"]) & (found.rows["y"] <= high)) > 0.8
+    low, high = found.rows.ends.T
+    assert found.covered == np.mean((low <= found.rows.y) & (found.rows.y <= high)) > 0.8
     # The linear model has the offsets as a column, and no logarithm.
     assert found.scores[KIN]["R²"] > found.scores[LINEAR]["R²"] > 0.3
     assert json.loads(json.dumps(report.to_dict()))["comparisons"][NEW_ROWS]["rows"] is None

@@ -17,7 +17,7 @@ from ..progress import Progress
 from ..relations.analysis import TaskRelations, task_relations
 from ..relations.baselines import BASELINES, make_baselines
 from ..relations.sharing import SharingReport, sharing_report
-from ..report.evaluation import evaluation_content, rows_of_comparison
+from ..report.evaluation import evaluation_content, in_units
 from ..storage.model_files import save_model
 from ..tables.files import STDIN, display_name
 from ..tables.schema import TableSchema
@@ -133,7 +133,7 @@ def _compare(
     terminal.say(*str(found).split("\n"))
     if recipe.name != SEARCHED and not arguments.cv:
         terminal.say("Parameters were not tuned for this table; --cv tunes them.")
-    evaluations = [evaluation_content(*part) for part in rows_of_comparison(found, fitted, schema).items()]
+    evaluations = [evaluation_content(key, in_units(rows, schema)) for key, rows in found.held_out().items()]
     return {"sharing": found.without_rows(), "evaluations": evaluations}
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from ..data.arrays import listing
 from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable, write_whole
-from ..kin.effects import scale_name, task_effects
 from ..registry import all_models
-from ..relations.scores import LEAST_ROWS, WITHIN, WITHIN_MEANS, as_text
-from ..relations.sharing import COVERAGE, NEW_ROWS, SharingReport
-from ..report.evaluation import HeldOutRows, rows_of_table
+from ..relations.scores import COVERAGE, LEAST_ROWS, WITHIN, WITHIN_MEANS, HeldOutRows, as_text
+from ..relations.sharing import NEW_ROWS, SharingReport
+from ..report.content import effects_in_units
+from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
 from ..tables.files import TextFormat, display_name, read_table
@@ -177,15 +177,11 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.task is not None and arguments.task not in names:
         raise ValueError(f"--task {arguments.task}: this model has the groupings {listing(names)}")
     number = 0 if arguments.task is None else names.index(arguments.task)
-    # Slopes are per unit of a number and per day of a date; targets were standardised before the fit.
-    table = task_effects(model, number, None if schema is None else schema.encoder)
+    table, unit = effects_in_units(saved, number)
     table.index.name = names[number] if names else table.index.name
-    if schema is not None and schema.regression:
-        table[table.columns.drop("rows")] *= schema.target_scales[0]
     table = table.sort_values("level", ascending=False)
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
-    unit = scale_name(model, "the target" if schema is None else schema.target)
     terminal.say(
         f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
     )

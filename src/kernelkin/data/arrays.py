@@ -179,3 +179,9 @@ def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     if len(items) <= at_most:
         return ", ".join(items)
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"
+
+
+def in_order(labels: np.ndarray) -> np.ndarray:
+    """Return labels (n,) renumbered 0, 1, ... in the order of their first occurrence."""
+    _, first, numbers = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[numbers]

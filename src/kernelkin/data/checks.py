@@ -281,6 +281,13 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
     return {None: check_labels(tasks)}
 
 
+def first_labels(X: Any, tasks: Any, column: Any) -> np.ndarray | None:
+    """Return the task of each row, from `tasks` or the task column of X; None if there is neither."""
+    if tasks is None and column is not None:
+        tasks = split_task_columns(read_rows(X), column)[1]
+    return None if tasks is None else next(iter(read_groupings(tasks).values()))
+
+
 def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
     """Return the task of each row as a sortable 1-d array; whole floats become integers."""
     labels = as_array(tasks, name)

@@ -123,24 +123,26 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     elif hasattr(cv, "get_n_splits"):
         cv = _splits(data, cv)
     columns = data.n_tasks if data.form == "wide" else 1
-    folds = [
-        Fold(*(tuple(np.flatnonzero(mask[rows, t % columns]) for t, rows in enumerate(data.rows)) for mask in masks))
-        for masks in read_pairs(cv, (len(data.X), columns))
-    ]
+    folds = [Fold(*(_positions(data, mask) for mask in masks)) for masks in given_folds(cv, len(data.X), columns)]
     _check(folds, data, classification)
     return folds
 
 
-def read_pairs(cv: Iterable[Any], shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """Yield masks (2, *shape) of the training and test rows of each fold, given as positions or masks of rows of X."""
+def given_folds(cv: Iterable[Any], n: int, columns: int = 1) -> Iterator[np.ndarray]:
+    """Yield masks (2, n, columns) of the training and test rows of X, given as positions or masks for each fold."""
     for number, pair in enumerate(cv):
-        masks = np.zeros((2, *shape), dtype=bool)
+        masks = np.zeros((2, n, columns), dtype=bool)
         try:
             for mask, part in zip(masks, pair, strict=True):
                 mask[np.asarray(part)] = True
         except (IndexError, TypeError, ValueError) as error:
             raise ValueError(f"cv: fold {number} is not a pair of training and test rows of X: {error}") from None
         yield masks
+
+
+def _positions(data: TaskData, mask: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the positions of the rows of a mask (n, columns) within the rows of each task."""
+    return tuple(np.flatnonzero(mask[rows, t % mask.shape[1]]) for t, rows in enumerate(data.rows))
 
 
 def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.random.RandomState) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..data.folds import read_pairs
+from ..data.arrays import in_order
+from ..data.folds import given_folds
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
@@ -185,16 +186,21 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     iterable of pairs of training and test rows of X, the test rows of each pair are a fold.
     """
     N, by_groups = len(labelled.rows), isinstance(cv, str)
+    folds = np.full(N, -1)
     if by_groups:
         cv = GROUP_FOLDS
     if not isinstance(cv, int | np.integer):
-        return _given_folds(labelled, data, cv)
-    rng, folds = check_random_state(random_state), np.full(N, -1)
+        for number, (train, test) in enumerate(given_folds(cv, len(data.X))):
+            if (train & test).any() or not test.any():
+                raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
+            folds[test[labelled.rows, 0]] = number
+        return folds
+    rng = check_random_state(random_state)
     count = min(int(cv), N)
     if count < 2:
         return folds
     # Tasks are numbered in the order of rows, independent of their names.
-    codes = _in_order(labelled.codes)
+    codes = in_order(labelled.codes)
     every, first = rng.permutation(N), rng.randint(count, size=int(codes.max()) + 1)
     if by_groups and len(first) > 1:
         return (rng.permutation(len(first)) % count)[codes]
@@ -204,7 +210,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     shared = data.form == "wide" and data.n_tasks > 1 and not labelled.wide
     if shared:
         # A row of X is held out for all of its tasks.
-        rows = _in_order(labelled.rows)
+        rows = in_order(labelled.rows)
         return (rng.permutation(rows.max() + 1) % count)[rows]
     order = every[np.lexsort((kinds[every], codes[every]))]
     starts = np.searchsorted(codes[order], np.arange(len(first)))
@@ -214,18 +220,3 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
         # If tasks have one row each, all rows may be in one fold by chance, and none would be left for training.
         folds[order] = np.arange(N) % count
     return np.unique(folds, return_inverse=True)[1]
-
-
-def _in_order(labels: np.ndarray) -> np.ndarray:
-    """Return labels (N,) numbered in the order of their first occurrence."""
-    _, begins, at = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(begins))[at]
-
-
-def _given_folds(labelled: LabelledRows, data: TaskData, cv: Any) -> np.ndarray:
-    folds = np.full(len(labelled.rows), -1)
-    for number, (train, test) in enumerate(read_pairs(cv, (len(data.X),))):
-        if (train & test).any() or not test.any():
-            raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
-        folds[test[labelled.rows]] = number
-    return folds

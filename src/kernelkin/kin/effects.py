@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,9 +14,9 @@ from sklearn.base import is_classifier
 from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
-from ..mixed.effects import GroupPosterior, mean_and_slopes, training_rows, wide_contrasts
-from ..tables.cells import need_pandas
-from ..tables.columns import encode_columns
+from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
+from ..tables.cells import CLOCKS, need_pandas
+from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions
 from .losses import LOSSES
 
@@ -26,6 +27,8 @@ SLOPE_COLUMNS = 30
 COVERAGE = 0.9
 # Numbers of training rows and values for the curve of a column.
 CURVE_ROWS, CURVE_VALUES, CURVE_DATES = 50, 30, 80
+# All values of a column are used if it has at most this many.
+FEW_VALUES = 11
 
 
 def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
@@ -37,7 +40,7 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     location, scale = _scales(functions, number, len(labels))
     at = reference_rows(functions, REFERENCES)
     members, weights = functions.without_means()
-    names = _slope_names(functions, encoder)
+    names = _slope_names(model, encoder)
     X = training_rows(members[0])[0][at]
     columns = np.array([j for j in names if np.ptp(X[:, j]) > 1e-9], dtype=np.intp)
     parts, raw = [], np.zeros(len(labels))
@@ -74,9 +77,9 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     return pandas.DataFrame(found, index=pandas.Index(labels, name=name))
 
 
-def scale_name(model: Any, unit: str = "") -> str:
-    """Return the name of the scale that effects are on, for targets with a name or unit, if that is known."""
-    return "log odds" if is_classifier(model) else LOSSES[model.loss].scale_name(unit)
+def effect_unit(model: Any, target: str = "") -> str:
+    """Return the unit of effects, for targets with a name or unit, if that is known."""
+    return "log odds" if is_classifier(model) else LOSSES[model.loss].scale_name(target)
 
 
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:
@@ -116,17 +119,74 @@ def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.n
     return zero, functions.link.slope * np.sqrt(8.0 / np.pi / functions.likelihood.softness) * one
 
 
-def _slope_names(functions: KinFunctions, encoder: Any) -> dict[int, tuple[str, float]]:
+def _slope_names(model: Any, encoder: Any) -> dict[int, tuple[str, float]]:
     """Return the features that have slopes, with the name and the scale of their column: numbers, and dates in days."""
-    member = functions.members[0]
-    if functions.kernels is not None or member.columns.axes is not None:
+    functions = model.functions_
+    columns = functions.members[0].columns
+    if functions.kernels is not None or columns.axes is not None:
         return {}
-    if encoder is None:
-        found = {j: (name, 1.0) for j, name in enumerate(functions.column_names)}
-    else:
-        columns = [(encoder.groups_[own.name][0], own) for own in encoder.columns_ if own.kind != "text"]
-        found = {first: (own.name, own.scale) for first, own in columns}
+    named = read_columns(model, encoder, columns.n_columns).values()
+    found = {places[0]: (column.name, column.scale) for column, places in named if column.kind != "text"}
     return found if len(found) <= SLOPE_COLUMNS else {}
+
+
+def read_columns(model: Any, encoder: Any, n_features: int) -> dict[str, tuple[Column, list[int]]]:
+    """Return the columns of X by name, with the positions of their features; without names they are x0, x1, ..."""
+    if encoder is not None:
+        return {own.name: (own, encoder.groups_[own.name]) for own in encoder.columns_}
+    task, names = getattr(model, "task_column", None), getattr(model, "feature_names_in_", ())
+    names = [str(name) for k, name in enumerate(names) if task is None or task not in (k, name)]
+    names = getattr(model.functions_, "column_names", names)
+    if len(names) != n_features:
+        names = [f"x{k}" for k in range(n_features)]
+    return {name: (Column(name, "number", "float64"), [k]) for k, name in enumerate(names)}
+
+
+class ColumnValues(NamedTuple):
+    """A column whose value can be changed in rows: the V values that it is set to, and its features at each."""
+
+    column: Column
+    places: list[int]  # the positions of its features
+    values: np.ndarray  # (V,) numbers, dates or texts
+    features: np.ndarray  # (V, len(places))
+
+    @classmethod
+    def of(cls, column: Column, places: list[int], rows: np.ndarray, count: int, tail: float = 0.0) -> Self:
+        """Return the values of a column in encoded rows (n, d): all of them if they are few, or if it is a text.
+
+        Otherwise, they are `count` evenly spaced values between the quantiles `tail` and ``1 - tail`` of the column.
+        """
+        if column.kind == "text":
+            more = [text for text, n in ((RARE, column.n_rare), (MISSING, column.n_missing)) if n]
+            texts = np.array([*column.categories, *more], dtype=object)
+            return cls(column, places, texts, np.eye(len(texts)))
+        x = rows[:, places[0]]
+        steps, (low, high) = np.unique(x), np.quantile(x, (tail, 1.0 - tail))
+        if column.kind == "boolean":
+            steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
+        elif len(steps) > FEW_VALUES and low < high:
+            steps = np.linspace(low, high, count)
+        values = steps * column.scale + column.mean
+        if column.kind == "date":
+            unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
+            values = np.unique(np.round(values * 86_400).astype("datetime64[s]").astype(f"datetime64[{unit}]"))
+            features = encode_columns([column], Table((column.name,), (values,), ("date",)), ".")
+            return cls(column, places, values, features)
+        features = np.zeros((len(steps), len(places)))
+        features[:, 0] = steps
+        words = np.array(["no", "yes"], dtype=object)
+        return cls(column, places, words if column.kind == "boolean" else values, features)
+
+    @property
+    def kind(self) -> str:
+        """ "text", or "number" or "date" if there are values in between."""
+        return "text" if self.values.dtype.kind == "O" else self.column.kind
+
+    def set(self, X: np.ndarray, value: int) -> np.ndarray:
+        """Return rows (n, d) with this column set to the value at this position."""
+        out = X.copy()
+        out[:, self.places] = self.features[value]
+        return out
 
 
 class ColumnEffect(NamedTuple):
@@ -153,7 +213,15 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
         raise ValueError(f"unknown groups {listing(unknown)}; this model has {listing(labels)}")
     members, weights = functions.without_means()
     X = members[0].columns.restore(training_rows(members[0])[0])
-    values, places, features = _grid(functions, encoder or model.encoder_, column, X)
+    known = read_columns(model, encoder or model.encoder_, X.shape[1])
+    name = list(known)[column] if isinstance(column, int) and 0 <= column < len(known) else column
+    if name not in known:
+        raise ValueError(f"unknown column {column!r}; this model has {listing(list(known))}")
+    count = CURVE_DATES if known[name][0].kind == "date" else CURVE_VALUES
+    own, places, values, features = ColumnValues.of(*known[name], X, count)
+    # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
+    varied = [i for i, (part, _) in enumerate(own.parts_and_features) if part not in ("weekday", "hour")]
+    places, features = [places[i] for i in varied], features[:, varied]
     T, chosen = len(labels), [labels.index(group) for group in groups]
     location, scale = _scales(functions, 0, T)
     M = sparse.csr_array(np.vstack([np.eye(T)[chosen].reshape(-1, T) * scale, scale[None] / T]))
@@ -174,38 +242,6 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     return ColumnEffect(values, means[-1], np.sqrt(variances[-1]), means[:-1], np.asarray(groups))
 
 
-def _grid(functions: KinFunctions, encoder: Any, column: Any, X: np.ndarray) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Return values (v,) of a column, the positions of its features, and the features (v, m) at these values."""
-    if encoder is None:
-        names = functions.column_names
-        if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
-            raise ValueError(f"unknown column {column!r}; this model has {listing(names)}")
-        place = names.index(column) if column in names else column
-        values = _spaced(X[:, place])
-        return values, [place], values[:, None]
-    found = {own.name: own for own in encoder.columns_}
-    if column not in found:
-        raise ValueError(f"unknown column {column!r}; this model has {listing(list(found))}")
-    own, places = found[column], encoder.groups_[column]
-    if own.kind == "text":
-        values = np.array(own.categories, dtype=object)
-    else:
-        count = CURVE_DATES if own.kind == "date" else CURVE_VALUES
-        values = _spaced(own.mean + own.scale * X[:, places[0]], count)
-    if own.kind == "date":
-        values = (values * 86_400e6).astype(np.int64).astype("datetime64[us]")
-    features = encode_columns((own,), Table((own.name,), (values,), (own.dtype,)), encoder.decimal)
-    # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
-    varied = [i for i, (part, _) in enumerate(own.parts_and_features) if part not in ("weekday", "hour")]
-    return values, [places[i] for i in varied], features[:, varied]
-
-
-def _spaced(x: np.ndarray, count: int = CURVE_VALUES) -> np.ndarray:
-    """Return all distinct values if there are at most ten, else `count` evenly spaced values."""
-    distinct = np.unique(np.round(x, 9))
-    return distinct if len(distinct) <= 10 else np.linspace(distinct[0], distinct[-1], count)
-
-
 def explain(model: Any) -> str:
     """Return sentences on shares of variance, the averaged structures, and the most important columns."""
     shares, table = model.variance_components_, model.search_results_
@@ -213,14 +249,12 @@ def explain(model: Any) -> str:
     lines = []
     if "level" in shares:
         lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
-    own = sum(share for name, share in shares.items() if name == "slopes" or name.startswith("own "))
-    common = sum(share for name, share in shares.items() if name in ("linear", "additive") or name[:7] == "common ")
-    if T > 1:
-        lines.append(
-            f"What columns do in all groups alike explains {common:.0%}, what they do in each group {own:.0%}."
-        )
-    else:
-        lines.append(f"Columns explain {common:.0%}.")
+    of_kind = Counter[str]()
+    for name, share in shares.items():
+        of_kind[term_kind(name)] += share
+    common, own = f"{of_kind['common']:.0%}", f"{of_kind['own']:.0%}"
+    alike = f"What columns do in all groups alike explains {common}, what they do in each group {own}."
+    lines.append(alike if T > 1 else f"Columns explain {common}.")
     lines.append(f"{shares['noise']:.0%} is noise.")
     best = int(np.nanargmin(table["error"]))
     counted = "1 structure was" if len(table["error"]) == 1 else f"{len(table['error'])} structures were"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +16,8 @@ from ..estimators import Fitted, RunOptions
 from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.columns import GroupMeans
-from ..mixed.components import missed_variance, variance_shares
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
+from ..mixed.effects import missed_variance, variance_shares
 from ..mixed.likelihoods import Bernoulli, LabelRegression, Likelihood
 from ..mixed.structures import (
     EXACT_ROWS,
@@ -48,7 +48,7 @@ from .data import (
     row_folds,
     row_keys,
 )
-from .functions import KinFunctions, Link
+from .functions import KinFunctions, Link, Scores
 from .losses import LOSSES
 from .task_features import read_task_kernels
 
@@ -159,7 +159,7 @@ class KinPlan:
         else:
             f = 2 * d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)
             kept = min(8 * N * (4 * f + 12 * self._entries() / N), KEPT_BYTES)
-            at_once = min(n_jobs, len(self.structures()) * max(int(self.folds.max()) + 1, 1))
+            at_once = min(n_jobs, len(self.structures) * max(int(self.folds.max()) + 1, 1))
             peak = at_once * (kept + 40 * (f + sum(self.rows.n_groups[1:])) ** 2)
             peak += 8 * (6 * self._entries() + N * 24 * d + 2 * ADDITIVE_ENTRIES)
         return Need(int(peak), "fit fewer rows, or use a two-stage model, which stores no matrix of all rows")
@@ -168,8 +168,9 @@ class KinPlan:
         """Return the number of pairs of rows in the same group; on wide data, of all pairs."""
         return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
 
+    @cached_property
     def structures(self) -> Sequence[Structure]:
-        """Return the structures to fit."""
+        """The structures to fit."""
         if self.given is not None:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
@@ -225,13 +226,11 @@ class KinPlan:
         likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
-        with Progress(1) if options.verbose else nullcontext() as display:
-            if display is not None:
-                display.begin("fitting")
+        with Progress(1, shown=options.verbose > 0) as display:
+            display.begin("fitting")
 
             def report(done: int, total: int, text: str) -> None:
-                if display is not None:
-                    display.share(done / total, text)
+                display.share(done / total, text)
                 if options.callback is not None:
                     spent = time.monotonic() - self.fit.began
                     options.callback(spent, spent * total / done)
@@ -240,7 +239,7 @@ class KinPlan:
                 self.rows,
                 self.folds,
                 likelihood,
-                self.structures(),
+                self.structures,
                 began=self.fit.began,
                 deadline=deadline,
                 n_jobs=options.n_jobs,
@@ -254,8 +253,10 @@ class KinPlan:
         # Effects of groups need a structure without means of groups, whatever its weight.
         plain = next(member for member in tried if member.fitted.means is None)
         members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or m is plain]
-        weights = np.array([member.weight if member.weight >= LEAST_WEIGHT else 0.0 for member in members])
-        weights /= weights.sum()
+        total = sum(member.weight for member in tried if member.weight >= LEAST_WEIGHT)
+        for member in tried:
+            member.weight = member.weight / total if member.weight >= LEAST_WEIGHT else 0.0
+        weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
         fitted = [member.fitted for member in members]
@@ -265,11 +266,9 @@ class KinPlan:
             "data_form_": self.data.form,
             "groupings_": self.data.groupings,
             "members_": tuple(
-                {"name": m.structure.name, "weight": float(w), "error": m.error}
-                for m, w in zip(members, weights, strict=True)
-                if w
+                {"name": m.structure.name, "weight": m.weight, "error": m.error} for m in members if m.weight
             ),
-            "search_results_": _table(tried, members, weights),
+            "search_results_": _table(tried),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
             "variance_components_": components,
@@ -320,10 +319,12 @@ class KinPlan:
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
         if self.units is not None:
-            given = self.rows.z, self.labelled, self.rows.weight, self.units
-            values, deviations, scores = self.loss.calibrate(members, weights, *given)
+            mean, deviation = self.loss.held_out(members, weights, self.labelled, self.units)
+            known = ~np.isnan(mean).reshape(len(mean), -1).any(axis=1)
+            given = self.labelled.y[known], mean[known], deviation[known]
+            scores = Scores.of(self.loss.sizes(*given), (given[0] - given[1]) / given[2], self.rows.weight[known])
             functions = KinFunctions(**base, loss=self.loss, units=self.units, scores=scores)
-            return {"functions_": functions, "held_out_": self._held_out(values, deviations)}
+            return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         each = [likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
@@ -343,11 +344,8 @@ class KinPlan:
         return SimpleNamespace(codes=rows.codes, y=rows.y, values=values[self.place], deviations=deviations)
 
 
-def _table(tried: Sequence[Member], members: Sequence[Member], weights: np.ndarray) -> dict[str, np.ndarray]:
-    weight = {id(member): w for member, w in zip(members, weights.tolist(), strict=True)}
-    rows = [
-        (m.structure.name, m.error, m.standard_error, weight.get(id(m), 0.0), -m.fitted.model.value_, m.seconds)
-        for m in tried
-    ]
+def _table(tried: Sequence[Member]) -> dict[str, np.ndarray]:
+    """Return `search_results_`, with a row for each structure."""
+    rows = [(m.structure.name, m.error, m.standard_error, m.weight, -m.fitted.model.value_, m.seconds) for m in tried]
     names = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
     return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

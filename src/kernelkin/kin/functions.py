@@ -38,8 +38,8 @@ class Scores:
 
     @classmethod
     def of(cls, values: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> Scores:
-        """Sort scores (n, r) of rows with weights (n,); `residuals` (n, r) are divided by standard deviations."""
-        weights = np.repeat(weights, values.shape[1])
+        """Sort scores (n, ...) of rows with weights (n,); residuals (n, ...) are divided by standard deviations."""
+        weights = np.repeat(weights, values.size // max(len(values), 1))
         order = np.argsort(values.ravel(), kind="stable")
         squares = np.average(residuals.ravel() ** 2, weights=weights) if len(weights) else 1.0
         return cls(values.ravel()[order], weights[order], float(np.sqrt(squares)))
@@ -131,10 +131,10 @@ class KinFunctions:
 
     def groups_of(self, queries: Queries) -> list[np.ndarray]:
         """Return the position of each row's group in each grouping; -1 for groups that were not in training."""
-        assert queries.codes is not None
         further = queries.groupings or [np.full(len(queries.X), -1)] * (len(self.group_rows) - 1)
         # On wide data, tasks are outputs and all rows belong to one group.
-        return [np.minimum(queries.codes, 0) if self.wide else queries.codes, *further]
+        codes = np.zeros(len(queries.X), dtype=np.intp) if queries.codes is None else queries.codes
+        return [np.minimum(codes, 0) if self.wide else codes, *further]
 
     def weights_of(self, codes: np.ndarray | None) -> np.ndarray:
         """Return the weights (M, q) of the members for rows of these tasks, or (M, 1) for rows of all tasks."""
@@ -165,8 +165,7 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        inner = queries._replace(codes=np.zeros(len(queries.X), np.intp)) if queries.codes is None else queries
-        latent = self.latent(queries.X, self.groups_of(inner))
+        latent = self.latent(queries.X, self.groups_of(queries))
         p = self.link((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0))
         if queries.codes is not None:
             p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
@@ -203,23 +202,16 @@ def every_task(queries: Queries, n_tasks: int) -> Queries:
 
 def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return probabilities (q, C) of all classes from outputs (q, r); zero for classes absent from the row's task."""
-    out = np.zeros((len(p), len(classes.classes)))
     if len(classes.classes) <= 2:
-        out[:, -1] = p[:, 0]
-        if len(classes.classes) == 2:
-            out[:, 0] = 1.0 - p[:, 0]
+        return np.hstack([1.0 - p, p])[:, -len(classes.classes) :]
+    known = (codes >= 0) & (codes < len(classes.of_task))
+    # If each task has its own classes, tasks that were not in training get those of the first task.
+    task = np.where(known, codes, 0)
+    if classes.by_task:
+        out = np.zeros((len(p), len(classes.classes)))
+        own = np.searchsorted(classes.classes, np.array(classes.of_task))
+        np.put_along_axis(out, own[task], np.hstack([1.0 - p, p]), axis=1)
         return out
-    if not classes.by_task:
-        out[:] = np.maximum(p, CERTAIN)
-    for t, own in enumerate(classes.of_task):
-        # If each task has its own classes, tasks that were not in training get those of the first task.
-        rows = np.flatnonzero(
-            (codes == t) | (classes.by_task & (t == 0) & ((codes < 0) | (codes >= len(classes.of_task))))
-        )
-        at = np.searchsorted(classes.classes, own)
-        if classes.by_task:
-            out[np.ix_(rows, at)] = np.hstack([1.0 - p[rows], p[rows]])
-        elif len(own) > 1 and len(rows):
-            others = np.setdiff1d(np.arange(len(classes.classes)), at)
-            out[np.ix_(rows, others)] = 0.0
+    absent = np.array([~np.isin(classes.classes, own) & (len(own) > 1) for own in classes.of_task])
+    out = np.where(absent[task] & known[:, None], 0.0, np.maximum(p, CERTAIN))
     return out / out.sum(axis=1, keepdims=True)

@@ -18,7 +18,6 @@ from ..mixed.likelihoods import Gaussian, Likelihood, Poisson
 from ..mixed.structures import Structure
 from ..mixed.units import TargetUnits, choose_units, pooled_units
 from .data import LabelledRows
-from .functions import Scores
 
 if TYPE_CHECKING:
     from .functions import KinFunctions
@@ -61,27 +60,18 @@ class SquaredLoss:
         location, spread = _of_rows(units, labelled)
         return units, ((labelled.y - location) / spread).reshape(len(labelled.y), -1), None
 
-    def calibrate(
-        self,
-        members: Sequence[Member],
-        weights: np.ndarray,
-        z: np.ndarray,
-        labelled: LabelledRows,
-        row_weight: np.ndarray,
-        units: TargetUnits,
-    ) -> tuple[np.ndarray, np.ndarray, Scores]:
-        """Return means and standard deviations of held-out targets, and the scores that calibrate intervals.
-
-        `weights` (M,) are those of the members, `z` (N, r) the targets that `prepare` returned.
-        """
-        mean, variance = average([(m.mean, m.variance + m.noise[:, None]) for m in members], weights.tolist())
-        known = ~np.isnan(mean).any(axis=1)
-        residuals = np.abs((z - mean) / np.sqrt(variance))[known]
-        scores = Scores.of(residuals, residuals, row_weight[known])
+    def held_out(
+        self, members: Sequence[Member], weights: np.ndarray, labelled: LabelledRows, units: TargetUnits
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and deviations of the targets of all rows by fits without them, for weights (M,) of members."""
+        parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
+        mean, variance = (part.reshape(labelled.y.shape) for part in average(parts, weights.tolist()))
         location, spread = _of_rows(units, labelled)
-        values = location + spread * (mean if labelled.wide else mean[:, 0])
-        deviations = spread * np.sqrt(variance if labelled.wide else variance[:, 0])
-        return values, deviations * scores.scale, scores
+        return location + spread * mean, spread * np.sqrt(variance)
+
+    def sizes(self, y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """Return the normal quantile at which the interval of each target just contains it."""
+        return np.abs((y - mean) / deviation)
 
     def moments(
         self, functions: KinFunctions, queries: Queries, offset: np.ndarray | None
@@ -146,14 +136,12 @@ class PoissonLoss(SquaredLoss):
         center, T = float(np.log(weight @ labelled.y / (weight @ np.exp(offset)))), data.n_tasks
         return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), labelled.y[:, None], offset + center
 
-    def calibrate(self, members, weights, z, labelled, row_weight, units):
+    def held_out(self, members, weights, labelled, units):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
-        mean, deviation = count_moments(f, variance, weights[:, None])
-        known = ~np.isnan(mean)
-        given = (z[known, 0], mean[known], deviation[known])
-        residuals = (given[0] - given[1]) / given[2]
-        scores = Scores.of(count_scores(*given)[:, None], residuals[:, None], row_weight[known])
-        return mean, deviation * scores.scale, scores
+        return count_moments(f, variance, weights[:, None])
+
+    def sizes(self, y, mean, deviation):
+        return count_scores(y, mean, deviation)
 
     def moments(self, functions, queries, offset):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))

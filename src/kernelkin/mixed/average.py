@@ -139,28 +139,26 @@ class Search:
         """Fit a structure to all rows."""
         began, count = time.monotonic(), FEWER_EVALUATIONS if self.data.n_rows > MORE_ROWS else EVALUATIONS
         start, steps = None, [(self.data, count)]
+        n_features = count_features(self.data.n_rows) if self.n_features is None else self.n_features
         if self.data.n_rows > MOST_ROWS:
             steps = [
                 (self.data.take(some_groups(self.data.groups[0], SUBSET_ROWS)), count),
                 (self.data, LAST_EVALUATIONS),
             ]
         for data, count in steps:
-            fitted = FittedStructure(
-                structure,
-                data,
-                self.likelihood,
-                evaluations=count,
-                start=start,
-                deadline=self.limit,
-                n_features=count_features(self.data.n_rows) if self.n_features is None else self.n_features,
-                place=self.here,
-            )
+            fitted = self._fitted(structure, data, self.limit, n_features, evaluations=count, start=start)
             start = fitted.model.x_
         self.jobs.is_complete &= time.monotonic() <= self.limit
         unknown, of_rows = np.full(self.data.z.shape, np.nan), np.full(self.data.n_rows, np.nan)
         self.jobs.step(structure.name)
         seconds = time.monotonic() - began
         return Member(structure, fitted, unknown, unknown.copy(), of_rows, of_rows.copy(), seconds=seconds)
+
+    def _fitted(
+        self, structure: Structure, data: MixedData, deadline: float, n_features: int | None, **options: Any
+    ) -> FittedStructure:
+        where: dict[str, Any] = {"deadline": deadline, "n_features": n_features, "place": self.here}
+        return FittedStructure(structure, data, self.likelihood, **where, **options)
 
     def _drop_hopeless(self) -> None:
         """Drop structures whose error on the first fold is too large for them to get any weight."""
@@ -191,43 +189,34 @@ class Search:
         few = FEWER_WARM if self.data.n_rows > MORE_ROWS else WARM_EVALUATIONS
         few = 0 if self.data.n_rows > MOST_ROWS else few
         start, count = (member.fitted.model.x_, few) if warm else (None, FOLD_EVALUATIONS)
-        member.mean[held], member.variance[held], fitted = self._without(member, held, start, count, self.n_features)
+        found = self._without(member, held, start, count, self.n_features)
+        member.mean[held], member.variance[held], member.loss[held], fitted = found
         member.noise[held] = fitted.model.noise_
-        member.loss[held] = self._loss(held, member.mean[held], member.variance[held])
         if fold == 0:
             member.of_fold = fitted.model.x_
         member.seconds += time.monotonic() - began
         self.jobs.step(f"{member.structure.name}, fold {fold + 1}")
 
     def _without(self, member: Member, held: np.ndarray, start: Any, evaluations: int, n_features: int | None) -> Any:
-        """Return means and variances (h, r) of the rows `held` by a fit without them, and this fit."""
+        """Return means, variances (h, r) and losses (h,) of the rows `held` by a fit without them, and this fit."""
         data = self.data
-        fitted = FittedStructure(
-            member.structure,
-            data.take(np.flatnonzero(~held)),
-            self.likelihood,
-            evaluations=evaluations,
-            start=start,
-            deadline=self.deadline,
-            n_features=n_features,
-            place=self.here,
-        )
+        rest, options = data.take(np.flatnonzero(~held)), {"evaluations": evaluations, "start": start}
+        fitted = self._fitted(member.structure, rest, self.deadline, n_features, **options)
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
         mean, variance = fitted.predict(data.X[held], [part[held] for part in data.groups], kernels)
-        return mean if data.offset is None else mean + data.offset[held, None], variance, fitted
+        mean = mean if data.offset is None else mean + data.offset[held, None]
+        return mean, variance, self._loss(held, mean, variance), fitted
 
     def _try_half(self) -> tuple[float, float] | None:
         first = self.members[0]
         count = landmark_count(first.fitted)
         if count < 2 or first.of_fold is None or time.monotonic() > self.deadline:
             return None
-        held = self.folds == 0
+        held, half = self.folds == 0, np.full(len(self.folds), np.nan)
         self._share_threads(1)
-        mean, variance, fitted = self._without(first, held, first.of_fold, 0, count // 2)
+        *_, half[held], fitted = self._without(first, held, first.of_fold, 0, count // 2)
         if not landmark_count(fitted):
             return None
-        half = np.full(len(held), np.nan)
-        half[held] = self._loss(held, mean, variance)
         return self._mean(np.where(held, first.loss, np.nan))[0], self._mean(half)[0]
 
     def _leave_out(self, member: Member) -> None:
@@ -283,8 +272,7 @@ class Search:
             loss = np.full(self.data.n_rows, np.nan)
             for fold in range(int(folds.max()) + 1):
                 held = folds == fold
-                mean, variance, _ = self._without(member, held, member.fitted.model.x_, 0, self.n_features)
-                loss[held] = self._loss(held, mean, variance)
+                loss[held] = self._without(member, held, member.fitted.model.x_, 0, self.n_features)[2]
             found.append(self._mean(loss))
         for member, weight in zip(self.members, self._soft_weights(found).tolist(), strict=True):
             member.new_weight = weight

@@ -129,8 +129,9 @@ def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[A
     """Return the sum (b, n, m) of the terms at pairs of rows; append values for their gradients to `saved`."""
     found = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
     for term in terms:
-        K, kept = term.block(p[term.name], pairs)
-        if K is not None:
+        kept = None
+        if not term.is_empty(pairs.sharing):
+            K, kept = term.block(p[term.name], pairs)
             found += K
         if saved is not None:
             saved.append(kept)
@@ -303,7 +304,7 @@ class Batch:
         pairs, (_, saved, Phi), begin, found = self._arrays[0], self._prior(call), 0, []
         for i, term in enumerate(self.terms):
             p = call.p[term.name]
-            parts = [term.block_gradient(p, pairs, W, saved[i])]
+            parts = [] if term.is_empty(pairs.sharing) else [term.block_gradient(p, pairs, W, saved[i])]
             if G is not None and term.n_dense:
                 at = slice(begin, begin := begin + term.n_dense)
                 if Phi.saved[i] is not None:

@@ -1,12 +1,19 @@
-"""Posterior of the functions of groups: contrasts between groups.
+"""What fitted structures say: shares of variance by term and by column, and contrasts between groups.
+
+The variance of a term common to all groups is that of its posterior mean over the training rows. (Its prior variance is
+not used: a smooth function with a large prior variance and long length scales can be flat.) The variance of a term of
+groups is its prior variance, since each group has its own function. The part that shifts the whole function of a group,
+averaged over training rows, counts as a level for smooth and additive terms.
 
 A functional is a row of a matrix A (k, q): a weighted sum of the values of a function at q rows, such as its mean or
-its slope. The function of a group includes the part common to all groups. This module computes the posterior mean and
-variance of contrasts between the functionals of groups.
+its slope. The function of a group includes the part common to all groups. `GroupPosterior` computes the posterior mean
+and variance of contrasts between the functionals of groups.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +23,11 @@ from ..decompositions import pseudo_inverse
 from .batch import covariance
 from .rows import Pairs, Rows, take
 from .structures import FittedStructure
-from .terms import TaskKernel
+from .terms import Additive, Curves, Given, Linear, Smooth, TaskKernel, Term
 
+NOISE = "noise"
+# Maximum number of rows that are used to compute variances.
+SAMPLE = 300
 # Number of contrasts, and of training rows, that are computed at a time.
 CONTRASTS, CHUNK = 64, 2_000
 
@@ -67,14 +77,15 @@ class GroupPosterior:
         self.codes, self.solved = groups[grouping], self.model.solved[0]
         self.kernels = [term for term in self.model.terms if isinstance(term, TaskKernel)] if grouping == 0 else []
         asked = [_codes(Q, len(groups), group) for group in (None, grouping)]
+        inner = replace(self.layout.pairs[0], sharing=1.0)
         priors, cross = [], []
         for terms, codes in self._parts(*asked):
-            priors.append(((A @ self._covariance(terms, Rows(Q, codes), Q, (at, at))) * A).sum(2).ravel())
+            priors.append(((A @ _prior(terms, self.model.p_, Rows(Q, codes), Q, inner, (at, at))) * A).sum(2).ravel())
             cross.append(np.empty((len(priors[-1]), len(self.X))))
             for begin in range(0, len(self.X), CHUNK):
                 rows = np.arange(begin, min(begin + CHUNK, len(self.X)))
                 X = np.broadcast_to(self.X[rows], (len(Q), len(rows), Q.shape[2]))
-                found = A @ self._covariance(terms, Rows(Q, codes), X, (at, rows))
+                found = A @ _prior(terms, self.model.p_, Rows(Q, codes), X, inner, (at, rows))
                 cross[-1][:, rows] = found.reshape(-1, len(rows))
         self.prior_common, self.prior_own, *self.prior_kernels = priors[0], priors[1] - priors[0], *priors[2:]
         self.common, self.own, *self.by_kernels = cross[0], cross[1] - cross[0], *cross[2:]
@@ -87,12 +98,6 @@ class GroupPosterior:
         usual = [term for term in self.model.terms if not isinstance(term, TaskKernel)]
         kernels = [[replace(term, values=np.ones((1, 1)))] for term in self.kernels]
         return [(usual, apart), (usual, together), *((term, together) for term in kernels)]
-
-    def _covariance(self, terms, rows: Rows, X: np.ndarray, at) -> np.ndarray:
-        """Return the prior covariance (b, q, m) between rows and rows X (b, m, d), which are all in group 0."""
-        given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in self.layout.pairs[0].given)
-        pairs = Pairs(rows, Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups)), 1.0, given)
-        return covariance(terms, self.model.p_, pairs)
 
     def contrasts(self, M: Any, minus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance (C, k) of contrasts whose weights are M (C, G), sparse, minus `minus` (G,)."""
@@ -161,6 +166,13 @@ def _codes(Q: np.ndarray, n_groupings: int, known: int | None) -> tuple[np.ndarr
     return tuple(np.full(Q.shape[:2], 0 if g == known else -1) for g in range(n_groupings))
 
 
+def _prior(terms: Any, p: Any, rows: Rows, X: np.ndarray, inner: Pairs, at: Any) -> np.ndarray:
+    """Return the covariance (b, q, m) between rows and rows X (b, m, d) of group 0, at these training rows."""
+    given = tuple(kernel[:, at[0][0][:, None], at[1].ravel()] for kernel in inner.given)
+    others = Rows(X, tuple(np.zeros(X.shape[:2], dtype=np.intp) for _ in rows.groups))
+    return covariance(terms, p, Pairs(rows, others, inner.sharing, given))
+
+
 def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the mean and variance (C, k) of contrasts M (C, T) between tasks on the same rows, and residuals (T,).
 
@@ -170,17 +182,145 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
     rows, X = Rows(Q, _codes(Q, 1, 0)), training_rows(fitted)[0]
     known = np.broadcast_to(X, (len(Q), *X.shape))
     for solved, part in zip(model.solved, model.parts, strict=True):
-        inner, products = part.layout.pairs[0], []
-        for other, columns in ((Q, at), (known, np.arange(len(X)))):
-            given = tuple(kernel[:, at[0][:, None], columns.ravel()] for kernel in inner.given)
-            pairs = Pairs(rows, Rows(other, _codes(other, 1, 0)), inner.sharing, given)
-            products.append(A @ covariance(model.terms, model.p_, pairs))
-        B = products[1].reshape(-1, len(X))
-        explained = ((B @ solved.inverse) * B).sum(1)
-        found.append((B @ solved.a, np.maximum((products[0] * A).sum(2).ravel() - explained, 0.0)))
+        inner = part.layout.pairs[0]
+        prior = ((A @ _prior(model.terms, model.p_, rows, Q, inner, (at, at))) * A).sum(2).ravel()
+        B = (A @ _prior(model.terms, model.p_, rows, known, inner, (at, np.arange(len(X))))).reshape(-1, len(X))
+        found.append((B @ solved.a, np.maximum(prior - ((B @ solved.inverse) * B).sum(1), 0.0)))
     means, variance = found[0][0] / np.sqrt(T) + np.zeros((1, T)), np.outer(M.sum(1) ** 2, found[0][1]) / T
     left = model.solved[0].a / np.sqrt(T)
     if T > 1:
         means, left = means + found[1][0], left + model.solved[1].a
         variance = variance + np.outer((M * M).sum(1) - M.sum(1) ** 2 / T, found[1][1])
     return M @ means.T, variance, left.sum(0) / row_precision(model).sum()
+
+
+def variance_shares(
+    fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any, names: Sequence[str] = ()
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return shares of terms and noise in the variance of the targets, and of columns in the explained variance.
+
+    Both are averages over structures with these weights, sum to one, and are in descending order. Without `names` of
+    columns (d,), or with columns that were rotated, there are no shares of columns.
+    """
+    terms, columns = Counter[str](), Counter[str]()
+    for member, weight in zip(fitted, weights.tolist(), strict=True):
+        parts = _of_structure(member)
+        if len(names) and member.columns.axes is None:
+            for variance, shares in _by_column(member, parts):
+                for name, share in zip(names, shares.tolist(), strict=True):
+                    columns[name] += weight * variance * share
+        parts[NOISE] = likelihood.noise_variance(member.model)
+        whole = sum(parts.values())
+        for name, value in parts.items():
+            terms[name] += weight * value / whole
+    explained = sum(columns.values())
+    by_column = {name: value / explained for name, value in columns.most_common()} if explained else {}
+    return dict(terms.most_common()), by_column
+
+
+def term_kind(name: str) -> str:
+    """Return what the term of a share describes: "levels" of groups, "common" or "own" functions, or "noise"."""
+    if name == NOISE:
+        return name
+    if name.startswith("level"):
+        return "levels"
+    return "own" if name.startswith(("slopes", "own ", "task features")) else "common"
+
+
+def _of_structure(member: FittedStructure) -> dict[str, float]:
+    """Return the variance over the training rows of each term: common parts, levels, and other parts of groups."""
+    X, codes = training_rows(member)
+    at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
+    found = _common(member, X[at], at)
+    # The share of the variance of group levels that is variance between rows, given the shares of groups in the rows.
+    shares = [np.bincount(part) / len(X) for part in codes]
+    if member.wide:
+        shares = [np.full(member.n_outputs, 1.0 / member.n_outputs)]
+    differ = [1.0 - float(part @ part) for part in shares]
+    for term in member.model.terms:
+        grouping = term.grouping
+        if grouping is None or not getattr(term, "own", True):
+            continue
+        level, other = _own(member, term, X[at], at)
+        name = "level" if grouping == 0 else f"level {grouping + 1}"
+        if level:
+            found[name] = found.get(name, 0.0) + differ[grouping] * level
+        if other:
+            found[_name(term, "own")] = differ[grouping] * other
+    return found
+
+
+def _name(term: Term, part: str) -> str:
+    both = isinstance(term, Smooth | Given) and not term.name.startswith(part)
+    return f"{part} {term.name}" if both else term.name
+
+
+def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray) -> dict[str, float]:
+    """Return the variance of the posterior mean of each common term over rows (q, d).
+
+    The variance of the sum of all terms is divided in proportion to the covariance of each term with the sum, so terms
+    that cancel each other do not count.
+    """
+    model, unknown = member.model, [np.full(len(X), -1) for _ in member.model.parts[0].layout.pairs[0].A.groups]
+    parts = range(1) if member.wide else range(len(model.parts))
+    terms = [t for t in model.terms if getattr(t, "common", t.grouping is None) and t.start()]
+    means = {}
+    for term in terms:
+        given = [kernel[0][at] for kernel in model.parts[0].layout.pairs[0].given]
+        found = [model.predict(X, unknown, given, part, variance=False, terms=[term.name])[0] for part in parts]
+        mean = np.hstack(found) / np.sqrt(member.n_outputs if member.wide else 1.0)
+        means[_name(term, "common")] = mean - mean.mean(0)
+    whole: Any = sum(means.values())
+    shares = {name: max(float((mean * whole).mean()), 0.0) for name, mean in means.items()}
+    scale = float((whole * whole).mean()) / max(sum(shares.values()), 1e-300) if means else 0.0
+    return {name: scale * share for name, share in shares.items()}
+
+
+def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray) -> tuple[float, float]:
+    """Return the variances of the mean of a group's function over rows (q, d), and of its values around that mean."""
+    p = {name: np.array([-np.inf]) if name == "common" else v for name, v in member.model.p_[term.name].items()}
+    inner = member.model.parts[0].layout.pairs[0]
+    rows = Rows(X[None], tuple(np.zeros((1, len(X)), dtype=np.intp) for _ in inner.A.groups))
+    pairs = Pairs(rows, rows, 1.0, tuple(kernel[:, at[:, None], at] for kernel in inner.given))
+    K = covariance([term], {term.name: p}, pairs)[0]
+    level = float(K.mean())
+    other = max(float(np.diag(K).mean()) - level, 0.0)
+    if isinstance(term, Linear | TaskKernel) and not isinstance(term, Curves):
+        # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
+        return 0.0, level + other
+    return level, other if other > 1e-12 * level else 0.0
+
+
+def _by_column(member: FittedStructure, variances: dict[str, float]) -> Iterator[tuple[float, np.ndarray]]:
+    """Yield the variance of each term, and the share (d,) of each column in it.
+
+    The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
+    in proportion to the inverse squared length scales.
+    """
+    for term in member.model.terms:
+        p = member.model.p_[term.name]
+        if isinstance(term, Linear | Additive):
+            own = np.exp(p["variances"])[term.of_column]
+        elif isinstance(term, Smooth) or (isinstance(term, TaskKernel) and term.smooth):
+            own = np.exp(-2.0 * p["lengths"])[term.of_column]
+        else:
+            continue
+        # The means of columns in groups count with their columns.
+        own = own.reshape(-1, len(member.columns.center)).sum(0)
+        yield sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")}), own / own.sum()
+
+
+def missed_variance(member: FittedStructure, likelihood: Any) -> float:
+    """Return the share of the prior variance of the targets that the features cannot represent."""
+    model, (X, codes) = member.model, training_rows(member)
+    at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
+    rows = Rows(X[None, at], tuple(part[None, at] for part in codes))
+    missed, total = 0.0, likelihood.noise_variance(model)
+    for term in (term for term in model.terms if term.start()):
+        p = model.p_[term.name]
+        prior = term.diagonal(p, rows, 1.0)
+        total += float(prior.mean())
+        if term.n_dense:
+            common = prior - term.diagonal(p, rows, 0.0)
+            missed += float((common - (term.features(p, rows)[0] ** 2).sum(2)).mean())
+    return max(missed / total, 0.0)

@@ -83,6 +83,12 @@ class Term:
 
     name: str
     of_column: np.ndarray
+    grouping: int | None = None  # the grouping whose groups have their own values or functions
+    n_groups: int = 0  # the number of groups if they are represented by features
+
+    def is_empty(self, sharing: float) -> bool:
+        """Return whether the term is zero within blocks, because features represent it (sharing = 0)."""
+        return sharing == 0 and (self.grouping is None or self.n_groups > 0)
 
     def used(self, X: Array) -> Array:
         """Return the columns (b, n, d) that the term depends on: the first ones, as many as have a family."""
@@ -99,12 +105,16 @@ class Term:
         """Number of features that are zero for most rows: one for each group of a further grouping."""
         return 0
 
+    def each_family(self, value: float) -> np.ndarray:
+        """Return a parameter (C,) for each family of columns."""
+        return np.full(int(self.of_column.max()) + 1, value)
+
     def start(self) -> dict[str, np.ndarray]:
         """Return the initial log parameters by family; parameters of a family are shrunk towards their mean."""
         return {}
 
     def block(self, p: dict[str, np.ndarray], pairs: Pairs) -> tuple[Array, Any]:
-        """Return the covariance (b, n, m) of pairs of rows within blocks (None: zero), and values for the gradient."""
+        """Return the covariance (b, n, m) of pairs of rows within blocks, and values for the gradient."""
         raise NotImplementedError
 
     def block_gradient(self, p: dict[str, np.ndarray], pairs: Pairs, W: Array, saved: Any) -> dict[str, Any]:
@@ -114,6 +124,15 @@ class Term:
     def diagonal(self, p: dict[str, np.ndarray], rows: Rows, sharing: float) -> Array:
         """Return the prior variance (b, n) of rows; with sharing = 0, without the part represented by features."""
         raise NotImplementedError
+
+    def kernel(self, p: dict[str, np.ndarray], A: Array, B: Array) -> tuple[Array, Array]:
+        """Return the kernel between rows, and minus twice its derivative with respect to squared distances."""
+        lengths = like(np.exp(p["lengths"])[self.of_column], A)
+        return matern(squared_distances(A / lengths, B / lengths))
+
+    def length_gradient(self, p: dict[str, np.ndarray], M: Array, A: Array, B: Array, factor: float = 1.0) -> Any:
+        """Return the derivatives for log length scales (C,), times a factor, from products M of W and the slope."""
+        return factor * by_family(self.of_column, distance_gradient(M, A, B)) / np.exp(2.0 * p["lengths"])
 
     def features(self, p: dict[str, np.ndarray], rows: Rows) -> tuple[Array, Any]:
         """Return the dense features (b, n, f) and values saved for the gradient."""
@@ -148,7 +167,7 @@ class Constant(Term):
     n_dense = 1
 
     def block(self, p, pairs):
-        return (zeros(shape_of(pairs), pairs.A.X) + self.variance * pairs.sharing if pairs.sharing else None), None
+        return zeros(shape_of(pairs), pairs.A.X) + self.variance * pairs.sharing, None
 
     def diagonal(self, p, rows, sharing):
         return zeros(rows.X.shape[:2], rows.X) + self.variance * sharing
@@ -175,20 +194,15 @@ class Level(Term):
     def n_sparse(self) -> int:
         return self.n_groups
 
-    def _is_empty(self, sharing):
-        return self.n_groups > 0 and sharing == 0
-
     def block(self, p, pairs):
-        return (None if self._is_empty(pairs.sharing) else variance(p["variance"]) * pairs.same[self.grouping]), None
+        return variance(p["variance"]) * pairs.same[self.grouping], None
 
     def block_gradient(self, p, pairs, W, saved):
-        if self._is_empty(pairs.sharing):
-            return {}
         return {"variance": np.exp(p["variance"]) * vdot(W, pairs.same[self.grouping])}
 
     def diagonal(self, p, rows, sharing):
         # The features of an unknown group are zero.
-        by_features = (rows.groups[self.grouping] >= 0) & self._is_empty(sharing)
+        by_features = (rows.groups[self.grouping] >= 0) & self.is_empty(sharing)
         return variance(p["variance"]) * to_float(~by_features)
 
     def sparse(self, p, rows):
@@ -214,9 +228,8 @@ class Linear(Term):
     name: str = "linear"
 
     def start(self):
-        d = len(self.of_column)
         scale = 0.3 if self.grouping is None else 0.1
-        return {"variances": np.full(int(self.of_column.max()) + 1, np.log(scale / d))}
+        return {"variances": self.each_family(np.log(scale / len(self.of_column)))}
 
     @property
     def n_inputs(self) -> int:
@@ -234,12 +247,7 @@ class Linear(Term):
         """Return derivatives for the parameters from those for the log variances of the inputs (e,)."""
         return {"variances": by_family(self.of_column, of_input)}
 
-    def _is_empty(self, sharing):
-        return (self.grouping is None or self.n_groups > 0) and sharing == 0
-
     def block(self, p, pairs):
-        if self._is_empty(pairs.sharing):
-            return None, None
         A = self.inputs(pairs.A.X)
         B = A if pairs.B is pairs.A else self.inputs(pairs.B.X)
         K = (A * like(np.exp(self.log_variances(p)), A)) @ swap(B)
@@ -247,8 +255,6 @@ class Linear(Term):
         return K, (A, B)
 
     def block_gradient(self, p, pairs, W, saved):
-        if self._is_empty(pairs.sharing):
-            return {}
         A, B = saved
         found = to_numpy((A * ((W * _where(self, pairs)) @ B)).sum((0, 1)))
         return self.by_parameter(p, np.exp(self.log_variances(p)) * found)
@@ -265,7 +271,7 @@ class Linear(Term):
         factor = sharing
         if self.grouping is not None:
             # The features of an unknown group are zero.
-            factor = to_float(~((rows.groups[self.grouping] >= 0) & self._is_empty(sharing)))
+            factor = to_float(~((rows.groups[self.grouping] >= 0) & self.is_empty(sharing)))
         inputs = self.inputs(rows.X)
         return factor * ((inputs * inputs) @ like(np.exp(self.log_variances(p)), inputs))
 
@@ -296,7 +302,7 @@ class Curves(Linear):
     high: np.ndarray
 
     def start(self):
-        return {**super().start(), "lengths": np.zeros(int(self.of_column.max()) + 1)}
+        return super().start() | {"lengths": self.each_family(0.0)}
 
     @property
     def n_inputs(self) -> int:
@@ -339,40 +345,25 @@ class Smooth(Term):
     name: str = "smooth"
 
     def start(self):
-        found = {"lengths": np.full(int(self.of_column.max()) + 1, 0.5 * np.log(len(self.of_column)))}
+        found = {"lengths": self.each_family(0.5 * np.log(len(self.of_column)))}
         if self.common:
             found["common"] = np.array([-1.0])
         if self.own:
             found["own"] = np.array([-2.0])
         return found
 
-    def _lengths(self, p, X):
-        return like(np.exp(p["lengths"])[self.of_column], X)
-
-    def _kernel(self, p, A, B):
-        """Return the kernel between rows, and minus twice its derivative with respect to squared distances."""
-        lengths = self._lengths(p, A)
-        return matern(squared_distances(A / lengths, B / lengths))
-
-    def _is_empty(self, pairs):
-        return not self.own and (not self.common or pairs.sharing == 0)
+    def is_empty(self, sharing):
+        return sharing == 0 and not self.own
 
     def block(self, p, pairs):
-        if self._is_empty(pairs):
-            return None, None
-        kernel, slope = self._kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))
+        kernel, slope = self.kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))
         factor = common_and_own(self, p, pairs)
         return kernel * factor, (kernel, slope, factor)
 
     def block_gradient(self, p, pairs, W, saved):
-        if self._is_empty(pairs):
-            return {}
         kernel, slope, factor = saved
-        lengths = self._length_gradient(p, W * (slope * factor), self.used(pairs.A.X), self.used(pairs.B.X))
+        lengths = self.length_gradient(p, W * (slope * factor), self.used(pairs.A.X), self.used(pairs.B.X))
         return {"lengths": lengths, **common_and_own_gradient(self, p, pairs, W * kernel)}
-
-    def _length_gradient(self, p, M, A, B):
-        return by_family(self.of_column, distance_gradient(M, A, B)) / np.exp(2.0 * p["lengths"])
 
     def diagonal(self, p, rows, sharing):
         common = sharing * variance(p["common"]) if self.common else 0.0
@@ -384,10 +375,10 @@ class Smooth(Term):
 
     def features(self, p, rows):
         Z = like(self.landmarks, rows.X)
-        K, slope_at_landmarks = self._kernel(p, Z, Z)
+        K, slope_at_landmarks = self.kernel(p, Z, Z)
         diagonals(K)[...] += JITTER
         L = cholesky(K)
-        kernel, slope = self._kernel(p, self.used(rows.X), Z)
+        kernel, slope = self.kernel(p, self.used(rows.X), Z)
         b, n, m = kernel.shape
         Phi = solve_lower(L, kernel.reshape(-1, m).T).T.reshape(b, n, m)
         Phi *= variance(p["common"]) ** 0.5
@@ -403,8 +394,8 @@ class Smooth(Term):
         inner = solve_lower(L, Phi.reshape(-1, m).T @ G, transposed=True)
         inner = -0.5 * solve_lower(L, inner.T, transposed=True)
         inner = 0.5 * (inner + inner.T) * slope_at_landmarks
-        lengths = self._length_gradient(p, at_rows, self.used(rows.X), Z)
-        return {"lengths": lengths + self._length_gradient(p, inner[None], Z[None], Z)}
+        lengths = self.length_gradient(p, at_rows, self.used(rows.X), Z)
+        return {"lengths": lengths + self.length_gradient(p, inner[None], Z[None], Z)}
 
     def scale_gradient(self, p, of_feature):
         return {"common": of_feature.sum(keepdims=True)}
@@ -439,13 +430,10 @@ class Additive(Term):
     name: str = "additive"
 
     def start(self):
-        d, C = len(self.of_column), int(self.of_column.max()) + 1
         scale = 0.3 if self.grouping is None else 0.1
-        return {"variances": np.full(C, np.log(scale / d)), "lengths": np.zeros(C)}
+        return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
-        if self.grouping is None and pairs.sharing == 0:
-            return None, None
         K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)
         v, lengths, saved = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), []
         for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
@@ -463,8 +451,6 @@ class Additive(Term):
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
-        if self.grouping is None and pairs.sharing == 0:
-            return {}
         v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
         found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
         return {
@@ -544,7 +530,7 @@ class TaskKernel(Term):
         found = {"level": np.array([-1.0])}
         if self.smooth:
             found["smooth"] = np.array([-1.0])
-            found["lengths"] = np.full(int(self.of_column.max()) + 1, 0.5 * np.log(len(self.of_column)))
+            found["lengths"] = self.each_family(0.5 * np.log(len(self.of_column)))
         return found
 
     def _between(self, a: Array, b: Array) -> Array:
@@ -552,27 +538,24 @@ class TaskKernel(Term):
         known = (a >= 0)[:, :, None] & (b >= 0)[:, None, :]
         return like(self.values, a)[a[:, :, None], b[:, None, :]] * known
 
+    def is_empty(self, sharing):
+        return sharing == 0
+
     def block(self, p, pairs):
-        if pairs.sharing == 0:
-            return None, None
         M = self._between(pairs.A.groups[self.grouping], pairs.B.groups[self.grouping])
         if not self.smooth:
             return variance(p["level"]) * M, (M, None, None)
-        A, B = self.used(pairs.A.X), self.used(pairs.B.X)
-        lengths = like(np.exp(p["lengths"])[self.of_column], A)
-        kernel, slope = matern(squared_distances(A / lengths, B / lengths))
+        kernel, slope = self.kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))
         return M * (variance(p["level"]) + variance(p["smooth"]) * kernel), (M, kernel, slope)
 
     def block_gradient(self, p, pairs, W, saved):
-        if pairs.sharing == 0:
-            return {}
         M, kernel, slope = saved
         W = W * M
         found = {"level": np.exp(p["level"]) * float(W.sum())}
         if self.smooth:
             found["smooth"] = np.exp(p["smooth"]) * vdot(W, kernel)
-            each = by_family(self.of_column, distance_gradient(W * slope, self.used(pairs.A.X), self.used(pairs.B.X)))
-            found["lengths"] = variance(p["smooth"]) * each / np.exp(2 * p["lengths"])
+            A, B = self.used(pairs.A.X), self.used(pairs.B.X)
+            found["lengths"] = self.length_gradient(p, W * slope, A, B, variance(p["smooth"]))
         return found
 
     def diagonal(self, p, rows, sharing):

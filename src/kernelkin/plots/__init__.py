@@ -1,8 +1,7 @@
 """Plots of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported on first use."""
 
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
-from .fits import ConvergenceDisplay, PredictionSplitDisplay
-from .heatmaps import KernelWeightsDisplay, TaskRelationshipDisplay
+from .fits import ConvergenceDisplay, KernelWeightsDisplay, PredictionSplitDisplay, TaskRelationshipDisplay
 from .scores import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay, TaskScoresDisplay
 
 __all__ = [

@@ -136,12 +136,3 @@ def heatmap(
             color = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
             texts.append(ax.text(j, i, f"{value:.2f}", ha="center", va="center", size=size, color=color))
     return drawn, texts
-
-
-def weight_order(weights: np.ndarray) -> np.ndarray:
-    """Return the task order (T,) of a dendrogram of the weights (T, K), so that similar tasks are neighbours."""
-    from scipy.cluster.hierarchy import leaves_list, linkage
-
-    if len(weights) < 2:
-        return np.zeros(len(weights), dtype=np.intp)
-    return leaves_list(linkage(weights, method="average", optimal_ordering=True)).astype(np.intp)

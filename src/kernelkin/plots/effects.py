@@ -10,7 +10,8 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
-from ..kin.effects import COVERAGE, column_effect, find_grouping, scale_name
+from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
+from ..mixed.effects import term_kind
 from ._axes import (
     COLORS,
     MARKERS,
@@ -28,7 +29,12 @@ from ._axes import (
 SHOWN, CURVES = 30, 100
 # Colours of named groups, dark enough among grey lines.
 NAMED = (COLORS[2], COLORS[4], COLORS[5], COLORS[1])
-KINDS = {"between groups": COLORS[0], "common to all groups": COLORS[1], "noise": "white"}
+# The colour of each kind of terms, and the kinds of `term_kind`.
+KINDS = {
+    "between groups": (COLORS[0], "levels", "own"),
+    "common to all groups": (COLORS[1], "common"),
+    "noise": ("white", "noise"),
+}
 
 
 class TaskEffectsDisplay(Display):
@@ -106,7 +112,7 @@ class TaskEffectsDisplay(Display):
         """
         check_is_fitted(estimator)
         effects = estimator.task_effects(grouping)
-        return cls(effects, column=column, groups=groups, unit=scale_name(estimator)).plot(ax)
+        return cls(effects, column=column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         label = f"{self.name}, relative to the average group ({self.unit})"
@@ -182,12 +188,10 @@ class VarianceSharesDisplay(Display):
         names, values = list(self.shares), np.array(list(self.shares.values()))
         height = extent(len(names), 0.32, 1.0, 5.0)
         self.ax_ = new_axes(ax, 5.0, height, (0.3 + labels_extent(names, height), 0.8))
-        own = ("level", "slopes", "own ", "task features")
-        kinds = ["noise" if n == "noise" else list(KINDS)[not n.startswith(own)] for n in names]
         self.bars_: dict[str, Any] = {}
-        for kind, color in KINDS.items():
-            at = np.flatnonzero(np.array(kinds) == kind)
-            bars = self.ax_.barh(at, values[at], color=color, edgecolor="0.2", linewidth=0.6, label=kind)
+        for label, (color, *kinds) in KINDS.items():
+            at = np.flatnonzero([term_kind(name) in kinds for name in names])
+            bars = self.ax_.barh(at, values[at], color=color, edgecolor="0.2", linewidth=0.6, label=label)
             self.ax_.bar_label(bars, [f"{value:.0%}" for value in values[at]], padding=3, size=9)
             self.bars_ |= dict(zip([names[i] for i in at], bars, strict=True))
         label_ticks(self.ax_.yaxis, names)
@@ -248,7 +252,7 @@ class ColumnEffectDisplay(Display):
         step = max(1, -(-len(labels) // CURVES))
         drawn = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
         effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
-        return cls(effect, column, groups=groups, unit=scale_name(estimator)).plot(ax)
+        return cls(effect, column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         effect = self.effect

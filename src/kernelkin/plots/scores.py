@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.arrays import missing
-from ..data.checks import read_groupings, read_rows, split_task_columns
+from ..data.checks import first_labels
 from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, task_axes
 
 # With more rows, only intervals that miss their target are drawn.
@@ -22,10 +22,8 @@ def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarra
     """Return the task of each target y (n,) or (n, T), from `tasks` (the first grouping), columns of X or of y."""
     if y.ndim == 2:
         return np.broadcast_to(estimator.tasks_, y.shape)
-    column = getattr(estimator, "task_column", None)
-    if tasks is None and column is not None:
-        tasks = split_task_columns(read_rows(X), column)[1]
-    return np.full(len(y), "all rows") if tasks is None else next(iter(read_groupings(tasks).values()))
+    labels = first_labels(X, tasks, getattr(estimator, "task_column", None))
+    return np.full(len(y), "all rows") if labels is None else labels
 
 
 class TaskScoresDisplay(Display):

@@ -13,8 +13,8 @@ from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
@@ -147,22 +147,18 @@ class _KernelRidge(Baseline):
             enough = len(np.unique(y[known])) == len(self.classes_)
             self.link_ = LogisticRegression(C=10.0).fit(*((left_out[known], y[known]) if enough else (Y, y)))
 
-    def _landmarks(self, X: np.ndarray, width: float | None) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """Return landmark rows and the Nystroem map of a Gaussian kernel to features; None for a linear kernel."""
+    def _landmarks(self, X: np.ndarray, width: float | None) -> Nystroem | None:
+        """Return the map of a Gaussian kernel to features; None for a linear kernel."""
         if width is None:
             return None
-        rows = X[np.random.RandomState(self.random_state).permutation(len(X))[:LANDMARKS]]
-        gamma = 0.5 / (width**2 * X.shape[1])
-        values, vectors = eigh(np.exp(-gamma * cdist(rows, rows, "sqeuclidean")))
-        kept = values > 1e-8 * values[-1]
-        return rows, vectors[:, kept] / np.sqrt(values[kept]), gamma
+        count, gamma = min(LANDMARKS, len(X)), 0.5 / (width**2 * X.shape[1])
+        return Nystroem(gamma=gamma, n_components=count, random_state=self.random_state).fit(X)
 
     def _features(self, X: np.ndarray, codes: np.ndarray, landmarks: Any, weight: float) -> np.ndarray:
         """Return columns, Gaussian kernel features, and group columns of 0 and `weight`; zeros for a new group."""
         parts = [X / np.sqrt(max(X.shape[1], 1))]
         if landmarks is not None:
-            rows, to_features, gamma = landmarks
-            parts.append(np.exp(-gamma * cdist(X, rows, "sqeuclidean")) @ to_features)
+            parts.append(landmarks.transform(X))
         if weight:
             size = min(len(self.tasks_), GROUP_COLUMNS)
             columns = np.vstack([weight * np.eye(size), np.zeros(size)])

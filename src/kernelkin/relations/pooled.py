@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy import sparse
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 from ..data.forms import TaskData
 from ..decompositions import eigh
@@ -15,8 +16,8 @@ from ..kernels.kernel import evaluate, fit_kernels
 
 # Features of a mix of kernels: the leading directions on a sample of this many rows, up to this share of the trace.
 SAMPLE, MOST_FEATURES, TRACE_SHARE, BLOCK = 500, 50, 0.99, 2000
-# The prior spread of log-odds functions, and the limit at which log odds are clipped.
-ODDS_SPREAD, MOST_ODDS = 2.0, 3.0
+# The prior spreads of log-odds functions and of their levels, and the limit at which log odds are clipped.
+ODDS_SPREAD, LEVEL_SPREAD, MOST_ODDS = 2.0, 10.0**0.5, 3.0
 # Penalties of the common function; with a level for each task, it is penalised less than optimal.
 RIDGES, WEAKER = np.logspace(-3, 3, 13), 0.1
 
@@ -145,18 +146,12 @@ def _indicators(data: TaskData) -> np.ndarray:
 
 def _log_odds(data: PooledRows) -> np.ndarray:
     """Return working responses `eta + (y - p) / (p (1 - p))` (n, 1) of a logistic regression with task levels."""
-    X, y, T = data.features, (data.targets[:, 0] > 0).astype(np.float64), len(data.sizes)
-    m = X.shape[1]
-    penalty = np.repeat([0.5 / ODDS_SPREAD**2, 0.05], [m, T])
-
-    def loss(c: np.ndarray) -> tuple[float, np.ndarray]:
-        f = X @ c[:m] + c[m:][data.codes]
-        rest = expit(f) - y
-        gradient = np.concatenate([X.T @ rest, np.bincount(data.codes, rest, T)])
-        return float(np.logaddexp(0.0, f).sum() - y @ f + penalty @ c**2), gradient + 2.0 * penalty * c
-
-    c = minimize(loss, np.zeros(m + T), jac=True, method="L-BFGS-B").x
-    f = np.clip(X @ c[:m] + c[m:][data.codes], -MOST_ODDS, MOST_ODDS)
+    y, entries = data.targets[:, 0] > 0, np.arange(len(data.codes))
+    levels = sparse.csr_array((np.full(len(y), LEVEL_SPREAD), (entries, data.codes)))
+    # Columns are scaled by the prior spreads of their coefficients.
+    design = sparse.hstack([ODDS_SPREAD * data.features, levels], format="csr")
+    model = LogisticRegression(fit_intercept=False, tol=1e-6, max_iter=1000).fit(design, y)
+    f = np.clip(model.decision_function(design), -MOST_ODDS, MOST_ODDS)
     p = expit(f)
     return (f + (y - p) / (p * (1.0 - p)))[:, None]
 

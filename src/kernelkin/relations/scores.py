@@ -1,7 +1,8 @@
-"""Standard scores of predictions, and the gain of one model over another."""
+"""Held-out rows with their predictions, their scores, and the gain of one model over another."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ WITHIN_MEANS = (
 LEAST_ROWS = 5
 # Differences in R² or log loss below this are irrelevant, however certain.
 LEAST_GAIN = 0.002
-# Level of intervals.
-LEVEL = 0.95
+# Level of the intervals of scores, and coverage of the intervals of targets.
+LEVEL, COVERAGE = 0.95, 0.9
 
 
 def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes: Any = None) -> dict[str, float]:
@@ -54,18 +55,68 @@ def row_losses(y: np.ndarray, predicted: np.ndarray, classes: Any = None) -> np.
     return -np.log(np.clip(p, 1e-6, 1.0))
 
 
-def score_groups(
-    y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, n_groups: int, classes: Any = None
-) -> np.ndarray:
-    """Return R² or accuracy of each group (T,); NaN for groups with fewer than five test rows, or a single value."""
-    found = np.full(n_groups, np.nan)
-    for t in np.flatnonzero(np.bincount(codes, minlength=n_groups) >= LEAST_ROWS).tolist():
-        rows = codes == t
-        if classes is not None:
-            found[t] = float(np.mean(np.asarray(classes)[predicted[rows].argmax(axis=1)] == y[rows]))
-        else:
-            found[t] = _r2(float(np.mean((y[rows] - predicted[rows]) ** 2)), y[rows].var())
-    return found
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Targets and predictions in the original units. On wide data, each known target counts as a row."""
+
+    tasks: np.ndarray  # (T,) labels
+    codes: np.ndarray  # (n,) the task of each row
+    y: np.ndarray  # (n,) numbers or classes
+    values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
+    source: str  # description of where the rows come from
+    ends: np.ndarray | None = None  # (n, 2) intervals of coverage `COVERAGE`; None for classes
+    classes: np.ndarray | None = None  # (C,) labels; None for numbers
+    wide: bool = False  # whether tasks are columns of y, which may have different units
+
+    def of_tasks(self) -> list[np.ndarray]:
+        """Return the positions of the rows of each task."""
+        counts = np.bincount(self.codes, minlength=len(self.tasks))
+        return np.split(np.argsort(self.codes, kind="stable"), np.cumsum(counts)[:-1])
+
+    def scores(self, *, within: bool = True, draw: Any = slice(None)) -> dict[str, float]:
+        """Return the scores over all rows, or over the rows `draw`; wide targets are standardised.
+
+        `within` is False for new groups: their levels are unknown, so scores within groups are not informative.
+        """
+        y, values, codes = self.y[draw], self.values[draw], self.codes[draw]
+        if self.wide and self.classes is None:
+            parts = [self.y[rows] for rows in self.of_tasks()]
+            spread = np.array([part.std() or 1.0 for part in parts])[codes]
+            means = np.array([part.mean() for part in parts])[codes]
+            y, values = (y - means) / spread, (values - means) / spread
+        found = score_rows(y, values, codes, self.classes)
+        return {name: score for name, score in found.items() if name != WITHIN or (within and not self.wide)}
+
+    def group_scores(self) -> np.ndarray:
+        """Return the RMSE, the accuracy or, for wide targets, R² of each task (T,).
+
+        It is NaN for tasks with fewer than five test rows, and R² also for a single value.
+        """
+        found = np.full(len(self.tasks), np.nan)
+        for t, rows in enumerate(self.of_tasks()):
+            if len(rows) < LEAST_ROWS:
+                continue
+            if self.classes is not None:
+                found[t] = np.mean(self.predicted[rows] == self.y[rows])
+            else:
+                error = np.mean((self.y[rows] - self.values[rows]) ** 2)
+                found[t] = _r2(error, self.y[rows].var()) if self.wide else np.sqrt(error)
+        return found
+
+    @property
+    def group_score(self) -> str:
+        """The name of the scores of groups."""
+        return ACCURACY if self.classes is not None else R2 if self.wide else RMSE
+
+    @property
+    def covered(self) -> float | None:
+        """The share of targets in their intervals; None for classes."""
+        return None if self.ends is None else float(np.mean((self.ends[:, 0] <= self.y) & (self.y <= self.ends[:, 1])))
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """The predicted number or class of each row (n,)."""
+        return self.values if self.classes is None else self.classes[self.values.argmax(axis=1)]
 
 
 class Gain(NamedTuple):

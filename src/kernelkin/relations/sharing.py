@@ -19,10 +19,23 @@ from ..data.arrays import Table, as_array, as_table, check_lengths, listing
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
+from ..mixed.structures import MANY_ROWS
 from ..progress import Progress
 from ..tables.columns import ColumnReader, encode_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, make_baselines
-from .scores import LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, as_text, row_losses, score_rows
+from .scores import (
+    COVERAGE,
+    LEVEL,
+    LOG_LOSS,
+    R2,
+    RMSE,
+    WITHIN,
+    Gain,
+    HeldOutRows,
+    as_text,
+    row_losses,
+    score_rows,
+)
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that count as later rows.
@@ -32,9 +45,7 @@ NEAR = 0.01
 # Run time of a fit relative to that of Kin.
 _WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
 # Numbers of rows with which models are fitted in several processes.
-PARALLEL_ROWS = range(250, 5_000)
-# Coverage of the intervals that are tested.
-COVERAGE = 0.9
+PARALLEL_ROWS = range(250, MANY_ROWS)
 
 
 class Comparison(NamedTuple):
@@ -46,9 +57,7 @@ class Comparison(NamedTuple):
     gains: dict[str, Gain]  # the `Gain` of the model of the report over each other model
     # The share of targets in the 90% intervals of the model of the report; None for classes.
     covered: float | None = None
-    # Held-out rows: `codes` (the group), `y`, `values` (means, or probabilities of classes) and `ends` of intervals
-    # (None for classes) of the model of the report. They are not saved.
-    rows: dict[str, Any] | None = None
+    rows: HeldOutRows | None = None  # predictions of the model of the report; not saved
 
     def goodness(self, name: str) -> float:
         """Return R², or minus the log loss, of a model; larger is better."""
@@ -166,6 +175,10 @@ class SharingReport:
             changed = {"test_rows": found.test_rows.tolist(), "gains": gains, "rows": None}
             comparisons[question] = found._asdict() | changed
         return vars(self) | {"tasks": self.tasks.tolist(), "comparisons": comparisons}
+
+    def held_out(self) -> dict[str, HeldOutRows]:
+        """Return the held-out rows by question; there are none in a saved report."""
+        return {key: found.rows for key, found in self.comparisons.items() if found.rows is not None}
 
     def without_rows(self) -> SharingReport:
         """Return the report without the held-out rows, to save it."""
@@ -444,11 +457,11 @@ class _Rows:
         ours, by_group = next(iter(values)), question == NEW_GROUPS
         tested = ~np.isnan(values[ours]).reshape(len(self.y), -1)[:, 0]
         y, codes = self.y[tested], self.codes[tested]
-        unit = float(y.var()) or 1.0 if self.classes is None else 1.0
+        variance = float(y.var()) or 1.0 if self.classes is None else 1.0
         scores, losses = {}, {}
         for name, found in values.items():
             scores[name] = score_rows(y, found[tested], codes, self.classes)
-            losses[name] = row_losses(y, found[tested], self.classes) / unit
+            losses[name] = row_losses(y, found[tested], self.classes) / variance
             if self.classes is None:
                 scores[name][RMSE] *= scale
                 # The level of a new group is unknown, and there are few later rows, so that their mean is mostly noise.
@@ -456,12 +469,11 @@ class _Rows:
                     del scores[name][WITHIN]
         others = [name for name in losses if name != ours]
         gains = {name: Gain.of(losses[name] - losses[ours], codes, by_group) for name in others}
-        rows, covered = {"codes": codes, "y": y, "values": values[ours][tested], "ends": None}, None
+        predicted, unit = values[ours][tested], self.unit[codes]
         if ends is not None:
-            units, ends = self.unit[codes], ends[tested]
-            covered = float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
-            rows |= {"y": y * units, "values": rows["values"] * units, "ends": ends * units[:, None]}
-        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, covered, rows)
+            y, predicted, ends = y * unit, predicted * unit, ends[tested] * unit[:, None]
+        rows = HeldOutRows(self.labels, codes, y, predicted, how, ends, self.classes, self.wide)
+        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, rows.covered, rows)
 
 
 def _take(X: Any, rows: np.ndarray) -> Any:

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.cluster.hierarchy import to_tree
 from scipy.sparse.csgraph import connected_components
 
+from ..data.arrays import in_order
 from ..decompositions import cholesky, eigvalsh, inverse
 from .pooled import CommonFit, PooledRows, ScoreProducts, even_features
 
@@ -157,13 +158,7 @@ def tested_groups(
             continue
         groups[tasks] = count
         count += 1
-    return _numbered(groups)
-
-
-def _numbered(groups: np.ndarray) -> np.ndarray:
-    """Return the groups renumbered 0, 1, ... in the order of first occurrence."""
-    _, first, labels = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[labels]
+    return in_order(groups)
 
 
 def group_likeness(
@@ -185,7 +180,7 @@ def group_likeness(
     _, joined = connected_components(found[0] > ALIKE, directed=False)
     # Joined groups get the mean of their values.
     share = (joined[:, None] == np.arange(joined.max() + 1)) / np.bincount(joined)
-    of_task = _numbered(joined[groups])
+    of_task = in_order(joined[groups])
     order = joined[groups][np.unique(of_task, return_index=True)[1]]
     return of_task, np.moveaxis(share.T @ found @ share, 0, 2)[order][:, order]
 

@@ -1,23 +1,40 @@
-"""The content of a report, as lists, numbers and texts for the HTML page."""
+"""The content of a report, as lists, numbers and texts for the HTML page.
+
+Besides facts on the model, it shows how predictions change with each column, and how much groups differ.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
+from ..data.forms import Queries
 from ..estimators import changed_parameters, relative_gap
-from ..plots.heatmaps import KernelWeightsDisplay, grouped_weights
+from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, read_columns, task_effects
+from ..kin.losses import LOSSES
+from ..mixed.effects import term_kind
+from ..paper.uncertainty import class_probabilities
+from ..plots.fits import KernelWeightsDisplay, grouped_weights
 from ..registry import all_models
 from ..relations.analysis import TaskRelations
-from ..relations.scores import LEVEL, LOG_LOSS, R2
+from ..relations.scores import COVERAGE, LEVEL, LOG_LOSS, R2
 from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
-from .effects import drivers_content, groups_content
-from .evaluation import number, numbers
+from .evaluation import number, numbers, restored
 
 # With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
+# Maximum number of rows used to compute effects and of columns to draw; number of rows used to choose these columns.
+MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
+# Ends of the range over rows that is shown around the mean effect, and of the values of a number or date.
+TAILS = (0.05, 0.95)
+# Curves of groups: maximum numbers of groups, of columns, and of rows to average over.
+CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
+# The grid of predictions: maximum numbers of columns, of groups, of values of a column, and of predictions in total.
+GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
 
 def model_content(
@@ -121,21 +138,16 @@ def _variance(saved: SavedModel) -> list[list[Any]]:
     """Return the shares of variance in plain words, in the order of levels, common parts, own parts and noise."""
     shares = getattr(saved.model, "variance_components_", {})
     names = ["task"] if saved.schema is None else saved.schema.task_names or ["task"]
-    found: dict[str, float] = {}
-    for name, share in shares.items():
-        if name.startswith("level"):
+    words = {"common": "columns, alike in all groups", "own": "columns, each group its own way", "noise": "noise"}
+    kinds, found = ["levels", *words], dict[str, float]()
+    for name in sorted(shares, key=lambda name: kinds.index(term_kind(name))):
+        text = words.get(term_kind(name))
+        if text is None:
             # "level" is of the first grouping, "level 2" of the second.
             which = int(name[5:] or 1) - 1
-            words = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
-        elif name == "noise":
-            words = name
-        elif name == "slopes" or name.startswith(("own ", "task features")):
-            words = "columns, each group its own way"
-        else:
-            words = "columns, alike in all groups"
-        found[words] = found.get(words, 0.0) + share
-    order = sorted(found, key=lambda words: (words == "noise", not words.startswith("levels"), "own way" in words))
-    return [[words, number(found[words])] for words in order if found[words] >= 0.0005]
+            text = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
+        found[text] = found.get(text, 0.0) + shares[name]
+    return [[text, number(share)] for text, share in found.items() if share >= 0.0005]
 
 
 def _kernels(model: Any) -> dict[str, Any] | None:
@@ -184,3 +196,184 @@ def _fit(model: Any) -> dict[str, Any] | None:
         "members": [],
         "explanation": None,
     }
+
+
+def drivers_content(saved: SavedModel) -> dict[str, Any]:
+    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
+    found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
+    if is_classifier(model) and len(model.classes_) > 2:
+        return {**found, "quantity": None, "reason": "the model has more than two classes"}
+    rows = effect_rows(model)
+    if rows is None:
+        return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
+    X, codes = rows
+    encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
+    named = read_columns(model, encoder, X.shape[1]).values()
+    columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
+    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1])
+    found |= {"quantity": _quantity(saved, model), "rows": len(X), "effects": [effect for _, effect in effects]}
+    if effects:
+        found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
+    return {**found, "reason": None if effects else "no column varies"}
+
+
+def _quantity(saved: SavedModel, model: Any) -> str:
+    """Return the name of the predicted quantity."""
+    if is_classifier(model):
+        return f"probability of {model.classes_[1]}"
+    return saved.schema.target if saved.schema is not None and saved.schema.task else "prediction"
+
+
+def effects_content(
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues]
+) -> list[tuple[ColumnValues, dict[str, Any]]]:
+    """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
+    if len(columns) > MAX_COLUMNS:
+        few = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
+        curves = [_curves(saved, one, *few, (0, len(one.values) // 2, -1)) for one in columns]
+        changes = [np.ptp(each, axis=1).mean() for each in curves]
+        columns = [columns[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
+    loss = LOSSES.get(getattr(saved.model, "loss", ""))
+    bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf if loss is None else loss.least, np.inf)
+    found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in columns]
+    found.sort(key=lambda pair: -pair[1]["change"][0])
+    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
+    if len(groups) > 1:
+        for one, effect in found[:CURVE_COLUMNS]:
+            each = np.tile(X[:CURVE_ROWS], (len(groups), 1))
+            drawn = _curves(saved, one, each, np.repeat(groups, len(X[:CURVE_ROWS])))
+            effect["groups"] = groups.tolist()
+            effect["curves"] = [numbers(curve) for curve in drawn.reshape(len(groups), -1, len(one.values)).mean(1)]
+    return found
+
+
+def _some_groups(n: int, most: int) -> np.ndarray:
+    """Return the positions of all groups or, if there are more than `most`, of a random sample."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
+
+
+def _curves(
+    saved: SavedModel, one: ColumnValues, X: np.ndarray, codes: np.ndarray, at: Sequence[int] | None = None
+) -> np.ndarray:
+    """Return predictions (n, V) for rows of these tasks with the column at each of its values, or at some of them."""
+    at = range(len(one.values)) if at is None else at
+    stacked = np.concatenate([one.set(X, v) for v in at])
+    return _predicted(saved, stacked, np.tile(codes, len(at)))[0].reshape(len(at), len(X)).T
+
+
+def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
+    """Return what the page needs to know of a column and of its values at these positions."""
+    values = np.datetime_as_string(one.values) if one.kind == "date" else one.values
+    shown = numbers(values[at]) if one.kind == "number" else values[at].tolist()
+    return {"name": one.column.name, "unit": one.column.unit, "kind": one.kind, "values": shown}
+
+
+def _steps(one: ColumnValues, most: int) -> list[int]:
+    """Return the positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
+    n = len(one.values)
+    if one.kind == "text":
+        return list(range(min(n, max(most, 4))))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int)).tolist()
+
+
+def _effect(one: ColumnValues, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return the mean of curves (n, V), the range of most curves around it, and the change along curves.
+
+    The range is that of the curves minus their own means, so it shows differences in shape and not in level.
+    """
+    mean = curves.mean(axis=0)
+    level = curves.mean(axis=1, keepdims=True)
+    low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
+    change = np.ptp(curves, axis=1)
+    return _described(one, range(len(one.values))) | {
+        "mean": numbers(mean),
+        "low": numbers(np.clip(low, *bounds)),
+        "high": numbers(np.clip(high, *bounds)),
+        "change": [number(change.mean()), *numbers(np.quantile(change, TAILS))],
+    }
+
+
+def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) -> dict[str, Any]:
+    """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
+
+    The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
+    """
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    groups = _some_groups(len(model.tasks_), GRID_GROUPS)
+    has_new = getattr(model, "unknown_tasks", "error") == "common" and model.data_form_ != "wide"
+    codes = np.append(groups, -1) if has_new else groups
+    each = int((GRID_SIZE / len(codes)) ** (1 / len(columns)))
+    most = max(min(each, GRID_VALUES if len(columns) > 1 else 2 * FEW_VALUES), 2)
+    steps = [_steps(one, most) for one in columns]
+    row = X[np.square(X - X.mean(axis=0)).sum(axis=1).argmin()]
+    points = np.meshgrid(*steps, indexing="ij")
+    rows = np.tile(row, (points[0].size, 1))
+    for one, at in zip(columns, points, strict=True):
+        rows[:, one.places] = one.features[at.ravel()]
+    means, ends = _predicted(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)), intervals=True)
+    return {
+        "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
+        "groups": codes.tolist(),
+        "mean": [numbers(part) for part in means.reshape(len(codes), -1)],
+        "low": None if ends is None else [numbers(part) for part in ends[:, 0].reshape(len(codes), -1)],
+        "high": None if ends is None else [numbers(part) for part in ends[:, 1].reshape(len(codes), -1)],
+        "coverage": COVERAGE,
+    }
+
+
+def _predicted(
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, intervals: bool = False
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class.
+
+    With `intervals`, also the intervals (q, 2) of mixed models of numbers, otherwise None.
+    """
+    model, queries = getattr(saved.model, "best_estimator_", saved.model), Queries(X, codes)
+    functions = model.functions_
+    if is_classifier(model):
+        of_paper = hasattr(model, "uncertainty_")
+        return (class_probabilities(model, queries) if of_paper else functions.probabilities(queries))[:, 1], None
+    if not intervals or getattr(functions, "scores", None) is None or model.data_form_ == "wide":
+        return restored(functions.values(X, codes)[:, 0], codes, saved.schema), None
+    moments = functions.moments(queries)
+    ends = functions.ends(*moments, COVERAGE)
+    return restored(moments[0], codes, saved.schema), restored(ends, codes, saved.schema)
+
+
+def groups_content(saved: SavedModel) -> dict[str, Any] | None:
+    """Return levels of groups with intervals, and levels without pooling; None for models without effects."""
+    if not hasattr(saved.model, "task_effects") or len(saved.model.tasks_) < 2:
+        return None
+    try:
+        table, unit = effects_in_units(saved)
+    except ValueError:
+        # There are no effects of groups for more than two classes.
+        return None
+    ends = {name: numbers(table[name]) for name in ("level", "low", "high", "raw_level")}
+    return {"unit": unit, "coverage": COVERAGE} | ends
+
+
+def effects_in_units(saved: SavedModel, grouping: int = 0) -> tuple[Any, str]:
+    """Return the effects of the groups of a grouping in the units of the table, and the name of this unit."""
+    model, schema = saved.model, saved.schema
+    # Slopes are per unit of a number and per day of a date; targets were standardised before the fit.
+    table = task_effects(model, grouping, None if schema is None else schema.encoder)
+    if schema is not None and schema.regression:
+        effects = table.columns.drop("rows")
+        table[effects] = table[effects].mul(np.broadcast_to(schema.target_scales, len(table)), axis=0)
+    return table, effect_unit(model, _quantity(saved, model))
+
+
+def effect_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return at most `MAX_ROWS` encoded rows (n, d), and a task (n,) for each: each task in turn.
+
+    They are training rows if the model knows them, otherwise rows that its stored functions keep.
+    """
+    T, found = len(model.tasks_), model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
+    rows = model.functions_.rows() if found is None else found[1].X[np.unique(np.concatenate(found[1].rows))]
+    if rows is None or rows.ndim != 2 or not len(rows):
+        return None
+    kept = np.random.default_rng(0).permutation(max(len(rows), min(T, MAX_ROWS)))[:MAX_ROWS]
+    return rows[kept % len(rows)], np.arange(len(kept)) % T

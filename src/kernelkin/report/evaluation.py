@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from ..data.arrays import as_array, listing, missing, plain
-from ..data.checks import read_groupings, read_rows, split_task_columns
+from ..data.checks import first_labels
 from ..kin.functions import spread_probabilities
-from ..relations.scores import ACCURACY, LEAST_ROWS, LEVEL, R2, RMSE, WITHIN, WITHIN_MEANS, score_groups, score_rows
-from ..relations.sharing import COVERAGE, NEW_GROUPS, NEW_ROWS, SharingReport
+from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
+from ..relations.sharing import NEW_GROUPS, NEW_ROWS
 from ..storage.model_files import SavedModel
 from ..tables.schema import TableSchema
 
@@ -24,71 +24,10 @@ BOOTSTRAP = 200
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 
-@dataclass(frozen=True)
-class HeldOutRows:
-    """Targets and predictions in the original units. On wide data, each known target counts as a row."""
+def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
+    """Return out-of-sample predictions of a fitted model for its training rows, as the answer to one question.
 
-    tasks: np.ndarray  # (T,) labels
-    codes: np.ndarray  # (n,) the task of each row, in ascending order
-    y: np.ndarray  # (n,) numbers or classes
-    values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
-    source: str  # description of where the rows come from
-    ends: np.ndarray | None = None  # (n, 2) intervals of coverage `COVERAGE`; None for classes
-    classes: np.ndarray | None = None  # (C,) labels; None for numbers
-    wide: bool = False  # whether tasks are columns of y, which may have different units
-
-    @classmethod
-    def of(cls, tasks: np.ndarray, codes: np.ndarray, source: str, classes: Any, wide: bool, **arrays: Any) -> Self:
-        """Return the rows sorted by task, from arrays `y`, `values` and `ends`."""
-        order = np.argsort(codes, kind="stable")
-        found = {name: array[order] for name, array in arrays.items() if array is not None}
-        return cls(tasks=tasks, codes=codes[order], source=source, classes=classes, wide=wide, **found)
-
-    def scores(self, *, within: bool = True, draw: Any = slice(None)) -> dict[str, float]:
-        """Return the scores over all rows, or over the rows `draw`; wide targets are standardised.
-
-        `within` is False for new groups: their levels are unknown, so scores within groups are not informative.
-        """
-        y, values, codes = self.y[draw], self.values[draw], self.codes[draw]
-        if self.wide and self.classes is None:
-            spread = np.array([self.y[self.codes == t].std() or 1.0 for t in range(len(self.tasks))])[codes]
-            means = np.array([self.y[self.codes == t].mean() for t in range(len(self.tasks))])[codes]
-            y, values = (y - means) / spread, (values - means) / spread
-        found = score_rows(y, values, codes, self.classes)
-        return {name: score for name, score in found.items() if name != WITHIN or (within and not self.wide)}
-
-    def group_scores(self) -> np.ndarray:
-        """Return the RMSE, the accuracy or, for wide targets, R² of each task (T,).
-
-        It is NaN for tasks with fewer than five test rows.
-        """
-        T = len(self.tasks)
-        if self.classes is not None or self.wide:
-            return score_groups(self.y, self.values, self.codes, T, self.classes)
-        counts = np.bincount(self.codes, minlength=T)
-        squares = np.bincount(self.codes, (self.y - self.values) ** 2, T)
-        return np.where(counts >= LEAST_ROWS, np.sqrt(squares / np.maximum(counts, 1)), np.nan)
-
-    @property
-    def group_score(self) -> str:
-        """The name of the scores of groups."""
-        return ACCURACY if self.classes is not None else R2 if self.wide else RMSE
-
-    @property
-    def covered(self) -> float | None:
-        """The share of targets in their intervals; None for classes."""
-        return None if self.ends is None else float(np.mean((self.ends[:, 0] <= self.y) & (self.y <= self.ends[:, 1])))
-
-    @property
-    def predicted(self) -> np.ndarray:
-        """The predicted number or class of each row (n,)."""
-        return self.values if self.classes is None else self.classes[self.values.argmax(axis=1)]
-
-
-def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOutRows | None:
-    """Return out-of-sample predictions of a fitted model for its training rows.
-
-    None for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
+    Empty for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
     table.
     """
     model = getattr(model, "best_estimator_", model)
@@ -98,14 +37,12 @@ def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> HeldOut
     else:
         found = model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
         if found is None:
-            return None
+            return {}
         codes, arrays = _rows_of_folds(model, *found)
         source += "; parameters were chosen with all rows"
-    if schema is not None and not is_classifier(model):
-        arrays = _in_units(schema, codes, arrays)
-    return HeldOutRows.of(
-        model.tasks_, codes, source, getattr(model, "classes_", None), model.data_form_ == "wide", **arrays
-    )
+    classes, wide = getattr(model, "classes_", None), model.data_form_ == "wide"
+    rows = HeldOutRows(model.tasks_, codes, source=source, classes=classes, wide=wide, **arrays)
+    return {NEW_ROWS: in_units(rows, schema)}
 
 
 def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.ndarray, dict[str, Any]]:
@@ -139,27 +76,21 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
     return codes, {"y": y.ravel(), "values": values.ravel(), "ends": ends}
 
 
-def rows_of_comparison(report: SharingReport, model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
-    """Return the held-out rows of a sharing report by question; with a schema, in the units of its table."""
-    found = {}
-    for question, part in report.comparisons.items():
-        if not part.rows:
-            continue
-        arrays, classes = {key: part.rows[key] for key in ("y", "values", "ends")}, None
-        if is_classifier(model):
-            classes = np.unique(np.concatenate([model.classes_, arrays["y"]]))
-        elif schema is not None:
-            arrays = _in_units(schema, part.rows["codes"], arrays)
-        wide = getattr(model, "best_estimator_", model).data_form_ == "wide"
-        found[question] = HeldOutRows.of(report.tasks, part.rows["codes"], part.how, classes, wide, **arrays)
-    return found
+def in_units(rows: HeldOutRows, schema: TableSchema | None) -> HeldOutRows:
+    """Return standardised targets, predictions and intervals in the units of the table of the schema."""
+    if schema is None or rows.classes is not None:
+        return rows
+    y, values, ends = (restored(part, rows.codes, schema) for part in (rows.y, rows.values, rows.ends))
+    return replace(rows, y=y, values=values, ends=ends)
 
 
-def _in_units(schema: TableSchema, codes: np.ndarray, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return standardised targets, predictions and intervals of rows of these tasks in the units of the table."""
+def restored(values: Any, codes: np.ndarray, schema: TableSchema | None) -> np.ndarray:
+    """Return standardised values (n, ...) of rows of these tasks in the units of the table of the schema."""
+    if schema is None:
+        return values
     of_task = codes if schema.task is None else np.zeros(len(codes), dtype=np.intp)
     means, scales = (np.array(part)[of_task] for part in (schema.target_means, schema.target_scales))
-    return {name: (means + scales * array.T).T for name, array in arrays.items()}
+    return (means + scales * values.T).T
 
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldOutRows]:
@@ -172,12 +103,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldO
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[str, HeldOutRows]:
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
-    column = getattr(getattr(model, "best_estimator_", model), "task_column", None)
-    labels: np.ndarray | None = None
-    if tasks is None and column is not None:
-        labels = next(iter(split_task_columns(read_rows(X), column)[1].values()))
-    elif tasks is not None:
-        labels = next(iter(read_groupings(tasks).values()))
+    labels = first_labels(X, tasks, getattr(getattr(model, "best_estimator_", model), "task_column", None))
     target = as_array(y, "y")
     if len(target) != len(np.asarray(X) if isinstance(X, list) else X):
         raise ValueError(f"X has {len(X)} rows and y has {len(target)}")
@@ -216,8 +142,8 @@ def _predicted(
         raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     for question, rows, own, start in ((NEW_ROWS, codes < T, model.tasks_, 0), (NEW_GROUPS, codes >= T, labels[T:], T)):
         if rows.any():
-            arrays = {"y": y[rows], "values": values[rows], "ends": None if ends is None else ends[rows]}
-            found[question] = HeldOutRows.of(own, codes[rows] - start, source, classes, wide, **arrays)
+            held = None if ends is None else ends[rows]
+            found[question] = HeldOutRows(own, codes[rows] - start, y[rows], values[rows], source, held, classes, wide)
     return found
 
 
@@ -239,13 +165,15 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
         "task_score": numbers(rows.group_scores()),
         "sample": _sample(rows),
     }
-    return found | (_regression(rows) if rows.classes is None else _classification(rows))
+    own, errors = _regression(rows) if rows.classes is None else _classification(rows)
+    return found | own | {"task_error": [number(errors[k].mean()) if len(k) else None for k in rows.of_tasks()]}
 
 
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
     """Return name, value and the ends of a bootstrap interval of each score over all rows."""
-    rng, n = np.random.default_rng(0), len(rows.y)
-    drawn = [rows.scores(within=within, draw=rng.integers(n, size=n)) for _ in range(BOOTSTRAP)]
+    rng, order = np.random.default_rng(0), np.concatenate(rows.of_tasks())
+    draws = [order[rng.integers(len(order), size=len(order))] for _ in range(BOOTSTRAP)]
+    drawn = [rows.scores(within=within, draw=draw) for draw in draws]
     found = []
     for name, value in rows.scores(within=within).items():
         known = [draw[name] for draw in drawn if np.isfinite(draw[name])]
@@ -255,7 +183,7 @@ def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
 
 def _sample(rows: HeldOutRows) -> dict[str, Any]:
     """Return a sample of the rows of each task, or all rows if there are few."""
-    parts = _of_tasks(rows)
+    parts = rows.of_tasks()
     quota = max(MIN_ROWS, MAX_ROWS // max(len(parts), 1)) if len(rows.y) > MAX_ROWS else len(rows.y)
     rng = np.random.default_rng(0)
     kept = np.concatenate([part[np.sort(rng.permutation(len(part))[:quota])] for part in parts])
@@ -270,24 +198,14 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
     return found | {name: numbers(column[kept]) for name, column in columns.items()}
 
 
-def _of_tasks(rows: HeldOutRows) -> list[np.ndarray]:
-    """Return the positions of the rows of each task; rows are sorted by task."""
-    counts = np.bincount(rows.codes, minlength=len(rows.tasks))
-    return np.split(np.arange(len(rows.y)), np.cumsum(counts)[:-1])
-
-
-def _regression(rows: HeldOutRows) -> dict[str, Any]:
-    """Return errors in the units of the target, and the coverage of intervals."""
+def _regression(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
+    """Return the coverage of intervals and the mean error, and the error of each row, in the units of the target."""
     errors = np.abs(rows.y - rows.values)
-    return {
-        "coverage": COVERAGE,
-        "covered": number(rows.covered),
-        "error": number(errors.mean()),
-        "task_error": [number(errors[part].mean()) if len(part) else None for part in _of_tasks(rows)],
-    }
+    return {"coverage": COVERAGE, "covered": number(rows.covered), "error": number(errors.mean())}, errors
 
 
-def _classification(rows: HeldOutRows) -> dict[str, Any]:
+def _classification(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
+    """Return classes, confusion and reliability, and the predicted probability of the wrong classes of each row."""
     assert rows.classes is not None
     actual, predicted = (np.searchsorted(rows.classes, part) for part in (rows.y, rows.predicted))
     confusion = np.zeros((len(rows.classes),) * 2, dtype=np.intp)
@@ -297,14 +215,12 @@ def _classification(rows: HeldOutRows) -> dict[str, Any]:
     happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
     stated = rows.values[:, used].ravel()
     bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
-    # The error of a task is the mean predicted probability of the wrong classes.
-    errors = 1.0 - rows.values[np.arange(len(actual)), actual]
-    return {
+    found = {
         "classes": [str(label) for label in rows.classes.tolist()],
         "confusion": confusion.tolist(),
         "reliability": [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins],
-        "task_error": [number(errors[part].mean()) if len(part) else None for part in _of_tasks(rows)],
     }
+    return found, 1.0 - rows.values[np.arange(len(actual)), actual]
 
 
 def number(value: Any) -> float | None:

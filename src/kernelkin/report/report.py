@@ -19,17 +19,11 @@ from .. import __version__
 from ..data.arrays import listing
 from ..files import write_whole
 from ..relations.analysis import TaskRelations
-from ..relations.sharing import NEW_ROWS, SharingReport
+from ..relations.scores import HeldOutRows
+from ..relations.sharing import SharingReport
 from ..storage.model_files import SavedModel
 from .content import model_content
-from .evaluation import (
-    HeldOutRows,
-    evaluation_content,
-    out_of_sample_rows,
-    rows_of_arrays,
-    rows_of_comparison,
-    rows_of_table,
-)
+from .evaluation import evaluation_content, out_of_sample_rows, rows_of_arrays, rows_of_table
 
 STYLES = ("theme", "layout", "parts", "tables", "media")
 SCRIPTS = ("dom", "charts", "tables", "answer", "groups", "drivers", "predictions", "tasks", "relations", "fit", "main")
@@ -121,11 +115,9 @@ def report_of_fit(
 ) -> Report:
     """Return the report of a fitted estimator; see `MultiTaskEstimator.report`."""
     saved = _as_saved(model)
-    if relations is not None:
-        saved = replace(saved, about={"relations": relations})
-    if sharing is not None:
-        saved = replace(saved, about={**saved.about, "sharing": sharing.without_rows()})
-    rows = {} if sharing is None or X is not None else rows_of_comparison(sharing, model)
+    about = {"relations": relations, "sharing": sharing and sharing.without_rows()}
+    saved = replace(saved, about={key: found for key, found in about.items() if found is not None})
+    rows = {} if sharing is None or X is not None else sharing.held_out()
     evaluations = _evaluated(rows or _rows_of_fit(model, X, y, tasks))
     content = model_content(saved, evaluations, name=type(model).__name__, title=title, file="model.kin")
     report = Report(content["title"], [content])
@@ -142,12 +134,12 @@ def _rows_of_fit(model: Any, X: Any, y: Any, tasks: Any) -> dict[str, HeldOutRow
     if X is not None or y is not None or tasks is not None:
         raise ValueError("a report on given rows needs both X and y, and tasks as for predict")
     rows = out_of_sample_rows(model)
-    if rows is None:
+    if not rows:
         raise ValueError(
             f"this {type(model).__name__} has no held-out values, because it was copied or loaded from a file: pass "
             "labelled rows that were not used in fit, as report(X=..., y=..., tasks=...)"
         )
-    return {NEW_ROWS: rows}
+    return rows
 
 
 def report_of_files(
@@ -184,8 +176,7 @@ def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
         return _evaluated(rows_of_table(saved, test, "a labelled table passed to this report"))
     if "evaluations" in saved.about:
         return saved.about["evaluations"]
-    rows = out_of_sample_rows(saved.model, saved.schema)
-    return [] if rows is None else _evaluated({NEW_ROWS: rows})
+    return _evaluated(out_of_sample_rows(saved.model, saved.schema))
 
 
 def _as_saved(model: Any) -> SavedModel:

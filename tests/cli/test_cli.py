@@ -103,7 +103,7 @@ def test_a_warning_is_one_line_and_the_hook_is_put_back(only, capsys):
     assert warnings.showwarning is hook
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["demo", "--rows", "many"]])
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["compare", "--folds", "many"]])
 def test_wrong_calls_leave_with_two(argv, capsys):
     with pytest.raises(SystemExit) as leaving:
         cli.main(argv)
@@ -126,7 +126,7 @@ def test_the_command_line_starts_without_what_only_its_commands_need():
     imported = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert "kernelkin.cli.main" in imported
     # `kernelkin --help` takes less than a tenth of a second.
-    assert not imported & {"numpy", "sklearn", "pandas", "matplotlib", "numba", "kernelkin.cli.demo"}
+    assert not imported & {"numpy", "sklearn", "pandas", "matplotlib", "numba"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -202,31 +202,11 @@ def _report(parser: ArgumentParser) -> None:
     _format(parser)
 
 
-def _demo(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
-    parser.add_argument(
-        "--data",
-        choices=("fertility", "grunfeld", "elnino"),
-        default="fertility",
-        help="births in countries (default), investment of firms, or temperature of the sea",
-    )
-    parser.add_argument("--rows", type=int, default=4, help="training rows of each group (default: 4)")
-    parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
-
-
 def _completion(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
 
 
 COMMANDS = (
-    Command(
-        "demo",
-        "compare models on real data with few rows in each group, and draw a figure",
-        "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
-        _demo,
-        "demo:run",
-        writes_files=True,
-    ),
     Command(
         "fit",
         "fit a model to a table, compare it with simpler models on held-out rows, and save it",

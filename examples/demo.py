@@ -1,7 +1,7 @@
 """The demo: real data with few rows in each group, predicted by KinRegressor and by common alternatives.
 
-`make demo` runs it on births per woman; `python -m examples.demo --help` shows how to run it on other data. The data come
-with statsmodels, so nothing is downloaded.
+`make demo` runs it on births per woman; `python -m examples.demo --help` shows how to run it on other data. The data
+come with statsmodels, so nothing is downloaded.
 """
 
 import json

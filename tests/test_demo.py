@@ -60,9 +60,8 @@ def test_the_cubic_mixed_model_fits_a_cubic_that_the_linear_one_does_not():
     x = np.tile(np.linspace(0, 30, 40), 3)
     X, groups = x[:, np.newaxis], np.repeat(list("abc"), 40)
     y = (x - 15) ** 3 / 1000
-    errors = [
-        np.abs(model.fit(X, y, groups).predict(X, groups) - y).max() for model in (demo.CubicMixedModel(), LinearMixedModel())
-    ]
+    models = demo.CubicMixedModel(), LinearMixedModel()
+    errors = [np.abs(model.fit(X, y, groups).predict(X, groups) - y).max() for model in models]
     assert errors[0] < 0.05 < 0.5 < errors[1]
 
 

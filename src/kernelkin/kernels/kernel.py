@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..data.arrays import listing
 from .grams import check_values, mirror
 
 Columns = int | str | slice | Iterable[int] | Iterable[str] | None
@@ -328,7 +329,8 @@ def _position(column: int | str, n_features: int, feature_names: Sequence[str] |
         raise ValueError(f"kernel {kernel!r}: column {column!r} is given by name, but X has no column names")
     found = np.flatnonzero(np.asarray(feature_names, dtype=object) == column)
     if len(found) != 1:
-        fault = "is not a column of X" if len(found) == 0 else f"names {len(found)} columns of X"
+        unknown = f"is not a column of X, which has {listing(feature_names)}"
+        fault = f"names {len(found)} columns of X" if len(found) else unknown
         raise ValueError(f"kernel {kernel!r}: {column!r} {fault}")
     return int(found[0])
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import ParameterGrid
 
 from ...data.arrays import listing
 from ...data.forms import TaskData
-from ...kernels.families import default_kernels
+from ...kernels.families import default_kernels, is_precomputed, source_kernels
 from ..fitting.fit import Fit
 from ..solvers.joint import Joint
 
@@ -70,6 +70,10 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
     params, free = model.get_params(deep=False), _free(model)
     if "shrinkage" not in params or "couplings" not in params:
         more = {"parsimony": PARSIMONY} if "parsimony" in params and "mu" in params else {}
+        if "kernel" in params:
+            kernels = params["kernels"]
+            count = data.X.shape[2] if is_precomputed(kernels) else len(source_kernels(kernels, data))
+            more = {**more, "kernel": range(count)}
         entries: Grid = [{**_OTHERS, **more}]
     elif params["couplings"] is None and params.get("unknown_tasks") == "common":
         entries = [_COUPLED]  # unknown tasks need a common part

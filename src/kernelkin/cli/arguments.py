@@ -191,10 +191,6 @@ def _report(parser: ArgumentParser) -> None:
     _format(parser)
 
 
-def _completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
-
-
 COMMANDS = (
     Command(
         "fit",
@@ -275,14 +271,5 @@ COMMANDS = (
         "  kernelkin models",
         lambda parser: None,
         "inspect:run_models",
-    ),
-    Command(
-        "completion",
-        "print a script that completes commands and options in bash, zsh or fish",
-        "  kernelkin completion fish | source     # in ~/.config/fish/config.fish\n"
-        '  eval "$(kernelkin completion bash)"    # in ~/.bashrc\n'
-        '  eval "$(kernelkin completion zsh)"     # in ~/.zshrc, after compinit',
-        _completion,
-        "main:run_completion",
     ),
 )

@@ -15,7 +15,7 @@ from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
-from .problem import TableProblem, text_format
+from .problem import TableProblem, in_file, text_format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -171,10 +171,8 @@ def read_task_features(path: str, task: str, form: TextFormat) -> DataFrame:
     if path == STDIN:
         raise ValueError("--task-features must be a file: standard input is for the rows")
     frame = read_table(path, task, (), form)
-    try:
+    with in_file(path):
         check_names(frame.columns, [task])
-    except ValueError as error:
-        raise ValueError(f"--task-features {path}: {error}") from error
     return frame
 
 

@@ -95,7 +95,7 @@ def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
     saved = load_model(tmp_path / "m.kin")
     assert saved.model.kernel_names_.tolist() == ["linear"]
     assert saved.model.normalize == "center"
-    assert saved.model.C > 10 and f"C={saved.model.C:g}, normalize=center" in out
+    assert saved.model.C != 1 and f"C={saved.model.C:g}, normalize=center" in out
     assert "test rows" not in out and "evaluations" not in saved.about
 
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,13 +57,14 @@ class TableProblem:
     def check_exposures(self) -> None:
         """Raise for a row without exposure; the error has its number in the file."""
         try:
-            self.schema().options(self.frame)
+            self.schema.options(self.frame)
         except CellError as error:
             row = int(self.frame.index[error.row - 1]) + 1
             raise error.after(row - error.row) from None
 
+    @cached_property
     def schema(self) -> TableSchema:
-        """Return the schema of the table."""
+        """The schema of the table."""
         return TableSchema.fit(self.frame, self.tasks or None, self.targets, regression=self.regression, **self.options)
 
 

@@ -67,15 +67,16 @@ class Recipe:
         """The default parameters of the estimator."""
         return self.estimator_class()().get_params(deep=False)
 
-    def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
-        """Fit to the rows of a table."""
+    def fit(self, progress: Progress) -> Any:
+        """Fit to the rows of the table."""
+        schema, frame = self.problem.schema, self.problem.frame
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
-        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
+        model = self.unfitted(progress).fit(X, y, tasks=tasks, **schema.options(frame))
         model = getattr(model, "best_estimator_", model)
         # The callback is not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
-    def unfitted(self, schema: TableSchema, progress: Progress, *, quiet: bool = False) -> Any:
+    def unfitted(self, progress: Progress, *, quiet: bool = False) -> Any:
         """Return the unfitted model, or a search if parameters are chosen by cross-validation.
 
         With `quiet` it does not report its progress: the caller counts fits.
@@ -84,7 +85,7 @@ class Recipe:
         from ..paper.model_selection.cv import MultiTaskCV
         from ..paper.model_selection.grid import has_choices
 
-        estimator = self._estimator(schema)
+        estimator = self._estimator()
         if isinstance(estimator, KinRegressor | KinClassifier) and not quiet:
             estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
@@ -110,10 +111,10 @@ class Recipe:
             raise ValueError(f"{self.name} takes one grouping: give --task once, or use {SEARCHED}")
         return found
 
-    def _estimator(self, schema: TableSchema) -> Any:
-        estimator = self.estimator_class()()
+    def _estimator(self) -> Any:
+        estimator, features = self.estimator_class()(), self.task_features
         wanted = {
-            "task_features": None if self.task_features is None else by_task(self.task_features, schema),
+            "task_features": None if features is None else by_task(features, self.problem.schema),
             **({} if self.arguments.loss in (None, "squared") else {"loss": self.arguments.loss}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,

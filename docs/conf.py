@@ -67,7 +67,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
     # The demo is a program of its own: `make demo` runs it.
-    "ignore_pattern": r"/demo\.py$",
+    "ignore_pattern": r"\bdemo\.py$",
     "within_subsection_order": "gallery_order.GalleryOrder",
     "matplotlib_animations": False,
     "download_all_examples": False,

@@ -118,6 +118,7 @@ def in_file(path: str) -> Iterator[None]:
 def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
     tasks, targets = tuple(dict.fromkeys(arguments.task)), tuple(dict.fromkeys(arguments.target))
+    check_names(frame.columns, [*tasks, *targets, *arguments.drop])
     frame, notes = _with_labels(frame, tasks, targets)
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]

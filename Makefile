@@ -29,7 +29,7 @@ $(MIN_STAMP): pyproject.toml requirements-min.txt
 	touch $(MIN_STAMP)
 
 demo: $(STAMP)
-	$(BIN)/kernelkin demo
+	$(BIN)/python -m examples.demo
 
 # There is a worker for each core: threads of BLAS and OpenMP would compete with the other workers.
 test test-min docs: export OMP_NUM_THREADS = 1

@@ -66,6 +66,8 @@ sphinx_gallery_conf = {
     "examples_dirs": str(Path(__file__).parents[1] / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
+    # The demo is a program of its own: `make demo` runs it.
+    "ignore_pattern": r"\bdemo\.py$",
     "within_subsection_order": "gallery_order.GalleryOrder",
     "matplotlib_animations": False,
     "download_all_examples": False,

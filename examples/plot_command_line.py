@@ -7,14 +7,16 @@ the model, and predicts. Here its commands are run from Python, so that this pag
 """
 
 # %%
-# A table as one would have it: patients of a diabetes study, in groups by age, with text among the columns.
+# A table as one would have it: patients of a diabetes study, in groups by age, with text among the columns. Sixty
+# patients are kept for later.
 
-# sphinx_gallery_thumbnail_path = 'images/report.png'
 import tempfile
 from contextlib import chdir
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_diabetes
 
 from kernelkin import load_model
@@ -26,7 +28,9 @@ edges = np.quantile(table["age"], [0.25, 0.5, 0.75])
 table["group"] = np.array(["young", "middle", "older", "old"])[np.digitize(table["age"], edges)]
 table["sex"] = np.where(table["sex"] == 1, "a", "b")
 table = table.rename(columns={"target": "progression"}).round(3)
-table.to_csv(folder / "patients.csv", index=False)
+later = table.sample(60, random_state=0)
+table.drop(later.index).to_csv(folder / "patients.csv", index=False)
+later.drop(columns="progression").to_csv(folder / "new.csv", index=False)
 print((folder / "patients.csv").read_text()[:300])
 
 
@@ -57,10 +61,32 @@ kernelkin("report model.kin -o report.html")
 load_model(folder / "model.kin").report()
 
 # %%
-# Predict: a column is added to the table, however long it is.
+# Predict the patients that were kept: columns are added to the table, however long it is. ``--interval`` adds the ends
+# of intervals that contain nine of ten targets.
 
-kernelkin("predict model.kin patients.csv -o predicted.csv")
+kernelkin("predict model.kin new.csv --interval -o predicted.csv")
 print((folder / "predicted.csv").read_text()[:300])
+
+# %%
+# How far off are they? A bar for each patient, from low to high predictions, and what was measured later.
+
+predicted = pd.read_csv(folder / "predicted.csv").assign(measured=later["progression"].to_numpy())
+figure, panels = plt.subplots(1, 4, figsize=(10, 3.6), sharey=True, layout="constrained")
+for panel, group in zip(panels, ["young", "middle", "older", "old"], strict=True):
+    rows = predicted[predicted["group"] == group].sort_values("prediction")
+    inside = rows["measured"].between(rows["prediction_low"], rows["prediction_high"])
+    place = np.arange(len(rows))
+    panel.vlines(
+        place, rows["prediction_low"], rows["prediction_high"], color="#9ecae1", linewidth=5, label="90% interval"
+    )
+    panel.plot(place, rows["prediction"], "_", color="#0072B2", markersize=7, markeredgewidth=2, label="predicted")
+    panel.plot(place[inside], rows["measured"][inside], "o", color="black", markersize=4, label="measured")
+    panel.plot(place[~inside], rows["measured"][~inside], "o", color="#D55E00", markersize=5, label="measured, outside")
+    panel.set(title=group, xlabel="patients", xticks=[])
+    panel.spines[["top", "right"]].set_visible(False)
+panels[0].set_ylabel("progression of the disease")
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+plt.show()
 
 # %%
 # Every command has a ``--help`` with examples. From Python, ``report()`` of any fitted model returns such a page, a

@@ -90,14 +90,38 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
 
 
 def test_cross_validation_kernels_and_parameters(run, folder, tmp_path):
-    argv = ["--drop", "busy", "--cv", "--model", "AVG", "--kernels", "gaussian:1", "linear@each"]
-    argv += ["--set", "normalize=center"]
+    argv = ["--drop", "busy", "--cv", "--model", "AVG", "--set", "normalize=center", "--set", "kernels=linear"]
     out = run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "-o", tmp_path / "m.kin")
     saved = load_model(tmp_path / "m.kin")
-    assert saved.model.kernel_names_.tolist() == ["rbf(1 x median)", "size: linear", "day: linear", "promo: linear"]
+    assert saved.model.kernel_names_.tolist() == ["linear"]
     assert saved.model.normalize == "center"
-    assert saved.model.C > 10 and f"C={saved.model.C:g}, normalize=center" in out
+    assert saved.model.C != 1 and f"C={saved.model.C:g}, normalize=center" in out
     assert "test rows" not in out and "evaluations" not in saved.about
+
+
+@pytest.mark.parametrize("model", ["Kin", "MK-MTRL"])
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("linear", ["linear"]),
+        ('["rbf","linear"]', ["rbf(1 x median)", "linear"]),
+        (
+            # A text column stands for all features that are made of it; the defaults are six kernels.
+            '{"size":["size","day"]}',
+            [*(f"size: rbf({width} x median)" for width in (0.5, 1, 2)), "size: linear"],
+        ),
+    ],
+)
+def test_kernels_by_name_in_a_list_and_on_groups_of_columns(run, folder, tmp_path, model, given, names):
+    argv = ["--drop", "busy", "id", "--model", model, "--set", f"kernels={given}"]
+    run("fit", folder / "sales.csv", *FLAGS, "sales", *argv, "-o", tmp_path / "m.kin")
+    fitted = load_model(tmp_path / "m.kin").model
+    kernels = fitted.functions_.kernels.kernels if model == "Kin" else fitted.kernels_
+    assert [kernel.name for kernel in kernels][-len(names) :] == names
+    assert len(kernels) == len(names) + 6 * given.startswith("{")
+    # The features are size, whether it is missing, three days and promo.
+    columns = {tuple(range(6)), (0, 1, 2, 3, 4)} if given.startswith("{") else {tuple(range(6))}
+    assert {kernel.columns for kernel in kernels} == columns
 
 
 def test_from_standard_input(run, sales, tmp_path, monkeypatch):
@@ -126,7 +150,13 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "sales", "--model", "magic"], "unknown model 'magic'"),
         (["--target", "sales", "--model", "MRCE"], "needs all targets for every row"),
         (["--target", "busy", "--model", "OLS"], "OLS does not support classification"),
-        (["--target", "sales", "--kernels", "magic"], "unknown kernel 'magic'"),
+        (["--target", "sales", "--set", "kernels=magic"], "--set kernels: unknown kernel 'magic'; known names: "),
+        (["--target", "busy", "--set", 'kernels=["rbf", 3]'], "--set kernels: a kernel must be a name, a Kernel or"),
+        (["--target", "sales", "--set", 'kernels={"a": [0]}'], "columns of a table must be given by name"),
+        (
+            ["--target", "sales", "--set", 'kernels={"a": "old"}'],
+            "'old' is not a column of X, which has 'size', 'size:",
+        ),
         (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
         (["--target", "sales", "--model", "AVG", "--set", "couplings=common"], "--set couplings: AVG has 'C'"),
@@ -196,6 +226,9 @@ def test_counts_with_their_exposure(run, tmp_path):
     run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
     assert "add --loss poisson" in run(*argv, fails=True)
     assert "counts are for Kin, not for AVG" in run(*argv, "--loss", "poisson", "--model", "AVG", fails=True)
-    frame.assign(hours=0).to_csv(tmp_path / "t.csv", index=False)
+    # Row 1 has no count and is left out, so the exposure of row 3 is the first that is needed.
+    frame.assign(hours=frame.hours.where(~frame.index.isin([0, 2])), sold=frame.sold.where(frame.index > 0)).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     error = run(*argv, "--loss", "poisson", fails=True)
-    assert "column 'hours' has no exposure in row 1" in error
+    assert "t.csv: column 'hours' has no exposure in row 3" in error

@@ -21,7 +21,7 @@ TABLE = pd.DataFrame({"task": TASKS, "x": X[:, 0], "z": X[:, 1], "y": X[:, 0] + 
 @pytest.fixture
 def argv(tmp_path):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    given = ["--task", "task", "--target", "y", "--kernels", "linear", "-o", str(tmp_path / "m.kin")]
+    given = ["--task", "task", "--target", "y", "--set", "kernels=linear", "-o", str(tmp_path / "m.kin")]
     return ["fit", str(tmp_path / "t.csv"), "--no-comparison", *given]
 
 

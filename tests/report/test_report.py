@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import pickle
 import re
 import sys
@@ -325,6 +326,17 @@ def test_the_script_is_made_once_and_kept(tmp_path, monkeypatch):
     (tmp_path / "kernelkin").write_text("no folder")
     vega_script.cache_clear()
     assert vega_script().endswith("x = '<\\/script>';") and len(made) == 2
+    # Neither a folder that cannot be made, nor a user without a home, is an error.
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/proc/none")
+    vega_script.cache_clear()
+    assert vega_script().endswith("x = '<\\/script>';") and len(made) == 3
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    vega_script.cache_clear()
+    assert vega_script().endswith("x = '<\\/script>';") and len(made) == 4
+    assert sorted(tmp_path.rglob("*")) == before
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     vega_script.cache_clear()
     with pytest.raises(ImportError, match=r"a report needs vl-convert-python: install kernelkin\[cli\]"):

@@ -100,7 +100,7 @@ def _use(frame) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         problem = read_problem(frame, Namespace(**ARGUMENTS))
-        schema = problem.schema()
+        schema = problem.schema
         X, y, tasks = (part(problem.frame) for part in (schema.encode, schema.targets, schema.tasks))
     assert X.shape == (len(problem.frame), len(schema.features)) and len(tasks) == len(y) == len(X)
     assert np.isfinite(X).all() and (y.dtype.kind != "f" or np.isfinite(y).all())

@@ -56,7 +56,6 @@ COMMANDS = {
     "fit": lambda folder, out: ["fit", *fit_arguments(folder / "t.csv"), "--model", "MK-MTRL", "-o", f"{out}/m.kin"],
     "predict": lambda folder, out: ["predict", f"{folder}/m.kin", f"{folder}/t.csv", "-o", f"{out}/p.csv"],
     "report": lambda folder, out: ["report", f"{folder}/m.kin", "-o", f"{out}/r.html"],
-    "demo": lambda folder, out: ["demo", "-o", f"{out}/demo"],
 }
 
 
@@ -66,12 +65,7 @@ def begun(*arguments, **more):
 
 @pytest.fixture
 def no_work(monkeypatch):
-    for name in (
-        "cli.training.Recipe.fit",
-        "report.report_of_files",
-        "storage.SavedModel.predict",
-        "cli.demo._compare",
-    ):
+    for name in ("cli.training.Recipe.fit", "report.report_of_files", "storage.SavedModel.predict"):
         monkeypatch.setattr(f"kernelkin.{name}", begun)
 
 

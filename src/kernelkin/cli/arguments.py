@@ -24,12 +24,6 @@ class Command(NamedTuple):
 DATA_HELP = "CSV, TSV, Parquet or Excel file with a header, optionally compressed (.gz, .xz), or - for CSV on stdin"
 MODEL_HELP = "a file saved by `kernelkin fit`"
 JSON_HELP, ALL_HELP = "print one JSON object, for scripts", "show every group, even if there are many"
-KERNELS_HELP = """\
-kernels:
-  a list of NAME[:NUMBERS][@COLUMNS], for example  gaussian:0.5,1,2  linear@age,income  gaussian@each
-  NAME     gaussian (NUMBERS: bandwidths, times the median distance), polynomial (NUMBERS: degrees), linear, default,
-           or a kernel of scikit-learn such as laplacian
-  COLUMNS  columns of the table, or "each": one kernel for each column; all columns together if omitted"""
 
 
 def _fit(parser: ArgumentParser) -> None:
@@ -108,22 +102,17 @@ def _format(parser: ArgumentParser) -> None:
 
 
 def _training(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--kernels",
-        nargs="+",
-        metavar="SPEC",
-        help="see below (default: Kin uses functions of the columns, other models Gaussian and linear kernels)",
-    )
     _task_features(parser, "similar tasks have similar functions (Kin)")
     parser.add_argument(
         "--cv", action="store_true", help="choose parameters by 5-fold cross-validation (default model: MK-MTRL)"
     )
     parser.add_argument(
         "--set",
+        action="extend",
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="model parameters, such as C=10 couplings=common class_weight=balanced unknown_tasks=error",
+        help="model parameters, as JSON or text, such as C=10 couplings=common class_weight=balanced kernels=linear",
     )
     parser.add_argument(
         "--scoring",
@@ -204,31 +193,7 @@ def _report(parser: ArgumentParser) -> None:
     _format(parser)
 
 
-def _demo(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", default="demo", metavar="DIR", help="folder for the figure (default: demo)")
-    parser.add_argument(
-        "--data",
-        choices=("fertility", "grunfeld", "elnino"),
-        default="fertility",
-        help="births in countries (default), investment of firms, or temperature of the sea",
-    )
-    parser.add_argument("--rows", type=int, default=4, help="training rows of each group (default: 4)")
-    parser.add_argument("--draws", type=int, default=1, help="how often training rows are drawn (default: 1)")
-
-
-def _completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="shell to print the script for")
-
-
 COMMANDS = (
-    Command(
-        "demo",
-        "compare models on real data with few rows in each group, and draw a figure",
-        "  kernelkin demo\n  kernelkin demo --data grunfeld --rows 6 --draws 5 -o figures",
-        _demo,
-        "demo:run",
-        writes_files=True,
-    ),
     Command(
         "fit",
         "fit a model to a table, compare it with simpler models on held-out rows, and save it",
@@ -240,7 +205,8 @@ COMMANDS = (
         "  kernelkin fit umsatz.csv --sep ';' --decimal , --encoding cp1252 --task ort --target umsatz -o m.kin\n"
         "  kernelkin fit shops.csv --task shop --target sales --set C=10 couplings=common -o sales.kin\n"
         "  kernelkin fit sales.csv --task shop --target sales --task-features shops.csv -o sales.kin\n"
-        "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin\n\n" + KERNELS_HELP,
+        '  kernelkin fit t.csv --task site --target height --set \'kernels={"size":["length","width"]}\' -o t.kin\n'
+        "  gunzip -c shops.csv.gz | kernelkin fit - --task shop --target sales -o sales.kin",
         _fit,
         "fit:run",
         writes_files=True,
@@ -287,8 +253,7 @@ COMMANDS = (
         "compare",
         "cross-validate several models on a table and compare them with standard models",
         "  kernelkin compare shops.csv --task shop --target sales\n"
-        "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv\n\n"
-        + KERNELS_HELP,
+        "  kernelkin compare shops.csv --task shop --target sales --models MK-MTRL AVG IMKL Lasso --cv",
         _compare,
         "fit:run_compare",
     ),
@@ -308,14 +273,5 @@ COMMANDS = (
         "  kernelkin models",
         lambda parser: None,
         "inspect:run_models",
-    ),
-    Command(
-        "completion",
-        "print a script that completes commands and options in bash, zsh or fish",
-        "  kernelkin completion fish | source     # in ~/.config/fish/config.fish\n"
-        '  eval "$(kernelkin completion bash)"    # in ~/.bashrc\n'
-        '  eval "$(kernelkin completion zsh)"     # in ~/.zshrc, after compinit',
-        _completion,
-        "main:run_completion",
     ),
 )

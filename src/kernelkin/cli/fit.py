@@ -6,6 +6,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,28 +47,28 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
     problem = problem.settle_tiny_tasks(shares_functions=recipe.shares_functions)
-    schema, frame = problem.schema(), problem.frame
+    recipe, schema = replace(recipe, problem=problem), problem.schema
     time_position(schema, arguments)
-    _show_data(terminal, arguments, problem, schema)
+    _show_data(terminal, arguments, problem)
     about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
     about["command"] = shlex.join(["kernelkin", *arguments.argv])
     searched = recipe.name == SEARCHED
     comparison = [] if arguments.no_comparison else [_COMPARISON[not (searched or arguments.cv)]]
     weights = [1.0, *comparison, _RELATIONS[not searched]]
     with Progress(len(weights), weights=weights) as progress:
-        progress.begin(f"{recipe.name} on {len(frame)} rows")
-        model = recipe.fit(schema, frame, progress)
-        about["task_rows"] = _task_rows(model, schema, frame)
+        progress.begin(f"{recipe.name} on {len(problem.frame)} rows")
+        model = recipe.fit(progress)
+        about["task_rows"] = _task_rows(model, problem)
         save_model(model, arguments.out, schema=schema, about=about)
         progress.clear()
         if comparison:
             with _cannot_lose(arguments.out):
-                about |= _compare(model, problem, recipe, schema, terminal, progress)
+                about |= _compare(model, recipe, terminal, progress)
         explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
         terminal.say("", *(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
         with _cannot_lose(arguments.out):
             progress.begin("test of the relations of groups")
-            tested = tested_relations(model, schema, frame, arguments.seed)
+            tested = tested_relations(model, problem, arguments.seed)
             progress.clear()
             if tested is not None:
                 terminal.say("", str(tested))
@@ -109,45 +110,37 @@ def _cannot_lose(out: str) -> Iterator[None]:
         complain(f"warning: {type(error).__name__}: {error}; {out} is saved without this comparison")
 
 
-def _task_rows(model: Any, schema: TableSchema, frame: Any) -> list[list[Any]]:
+def _task_rows(model: Any, problem: TableProblem) -> list[list[Any]]:
     """Return the number of training rows of each task."""
-    tasks = schema.first_tasks(frame)
-    wide = {name: frame[name].notna().sum() for name in schema.target_names}
+    tasks = problem.schema.first_tasks(problem.frame)
+    wide = {name: problem.frame[name].notna().sum() for name in problem.targets}
     counts = wide if tasks is None else dict(zip(*np.unique(tasks, return_counts=True), strict=True))
     return [[task, int(counts.get(task, 0))] for task in model.tasks_.tolist()]
 
 
-def _compare(
-    fitted: Any, problem: TableProblem, recipe: Recipe, schema: TableSchema, terminal: Terminal, progress: Progress
-) -> dict[str, Any]:
+def _compare(fitted: Any, recipe: Recipe, terminal: Terminal, progress: Progress) -> dict[str, Any]:
     """Print the comparison with simpler models, and return the parts that are stored in the model file."""
     arguments = recipe.arguments
     progress.begin("comparison with simpler models")
-    few = len(problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
-    model = recipe.unfitted(schema, progress, quiet=True)
+    few = len(recipe.problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
+    model = recipe.unfitted(progress, quiet=True)
     if recipe.name == SEARCHED and "cv" not in read_parameters(arguments.set):
         # Fits of the comparison choose between structures with fewer folds, which takes half the time.
         model.set_params(cv=FEWER_FOLDS)
-    found = _sharing(model, None, problem, schema, recipe, progress, FOLDS if few else FEWER_FOLDS)
+    found = _sharing(model, None, recipe, progress, FOLDS if few else FEWER_FOLDS)
     progress.clear()
     terminal.say(*str(found).split("\n"))
     if recipe.name != SEARCHED and not arguments.cv:
         terminal.say("Parameters were not tuned for this table; --cv tunes them.")
-    evaluations = [evaluation_content(key, in_units(rows, schema)) for key, rows in found.held_out().items()]
+    evaluations = [
+        evaluation_content(key, in_units(rows, recipe.problem.schema)) for key, rows in found.held_out().items()
+    ]
     return {"sharing": found.without_rows(), "evaluations": evaluations}
 
 
-def _sharing(
-    model: Any,
-    baselines: Any,
-    problem: TableProblem,
-    schema: TableSchema,
-    recipe: Recipe,
-    progress: Progress,
-    folds: int,
-) -> SharingReport:
+def _sharing(model: Any, baselines: Any, recipe: Recipe, progress: Progress, folds: int) -> SharingReport:
     """Return the cross-validated comparison of a model, in the units of the table."""
-    frame = problem.frame
+    schema, frame = recipe.problem.schema, recipe.problem.frame
     return sharing_report(
         model,
         schema.encode_table(frame),
@@ -174,15 +167,14 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
     check_parameters(list(recipes.values()), arguments)
     recipes.setdefault(SEARCHED, Recipe.of(SEARCHED, problem, arguments))
-    schema = problem.schema()
-    time_position(schema, arguments)
+    time_position(problem.schema, arguments)
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
     with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
-        models = {name: recipe.unfitted(schema, progress, quiet=True) for name, recipe in recipes.items()}
+        models = {name: recipe.unfitted(progress, quiet=True) for name, recipe in recipes.items()}
         (first, model), *others = models.items()
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
-        found = _sharing(model, baselines, problem, schema, recipes[first], progress, arguments.folds)
+        found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))
 
 
@@ -202,8 +194,9 @@ def time_position(schema: TableSchema, arguments: Namespace) -> int | None:
     return schema.encoder.groups_[name][0]
 
 
-def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> TaskRelations | None:
+def tested_relations(model: Any, problem: TableProblem, seed: int) -> TaskRelations | None:
     """Return the test of the task relations; None for counts, too many tasks, or fewer than two tasks with two rows."""
+    schema, frame = problem.schema, problem.frame
     tasks = schema.first_tasks(frame)
     sizes = None if tasks is None else np.unique(tasks, return_counts=True)[1]
     loss = LOSSES.get(getattr(model, "loss", ""))
@@ -215,8 +208,8 @@ def tested_relations(model: Any, schema: TableSchema, frame: Any, seed: int) -> 
     return task_relations(model, *rows, n_permutations=PERMUTATIONS, random_state=seed)
 
 
-def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem, schema: TableSchema) -> None:
-    frame = problem.frame
+def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem) -> None:
+    schema, frame = problem.schema, problem.frame
     if not problem.tasks:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
     for number, task in enumerate(problem.tasks):

@@ -19,7 +19,7 @@ from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
 from ..tables.files import TextFormat, display_name, read_table
-from .problem import in_file, text_format
+from .problem import in_file, load_with_schema, text_format
 from .terminal import Terminal, shorten
 
 if TYPE_CHECKING:
@@ -107,9 +107,7 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
 def run_score(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.json:
         terminal.use_json()
-    saved = load_model(arguments.model)
-    if saved.schema is None:
-        raise ValueError(f"{arguments.model} was saved without the schema of a table: score it from Python")
+    saved = load_with_schema(arguments.model)
     frame, left_out = read_labelled(arguments.data, saved, text_format(arguments))
     with in_file(arguments.data):
         parts = rows_of_table(saved, frame, "")
@@ -151,8 +149,7 @@ def _groups(rows: HeldOutRows) -> list[dict[str, Any]]:
 
 def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
     """Return the rows that have all groups and a target, and the number of other rows."""
-    schema = saved.schema
-    assert schema is not None
+    schema: Any = saved.schema
     form = TextFormat(form.separator, form.encoding, schema.encoder.decimal if form.decimal == "." else form.decimal)
     frame = read_table(path, schema.task_names, schema.target_names, form)
     with in_file(path):
@@ -198,13 +195,8 @@ def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
 
     check_writable(arguments.out)
-    models = [load_model(path) for path in arguments.models]
-    test = None
-    if arguments.test is not None:
-        for path, saved in zip(arguments.models, models, strict=True):
-            if saved.schema is None:
-                raise ValueError(f"--test: {path} was saved without the schema of a table")
-        test = read_labelled(arguments.test, models[0], text_format(arguments))[0]
+    models = [(load_with_schema if arguments.test else load_model)(path) for path in arguments.models]
+    test = read_labelled(arguments.test, models[0], text_format(arguments))[0] if arguments.test else None
     with in_file(arguments.test) if arguments.test else nullcontext():
         report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
     report.save(arguments.out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from errno import EPIPE
 from importlib import import_module
@@ -34,10 +34,6 @@ def build_parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kernelkin {__version__}")
-    # The option is accepted before and after the command; SUPPRESS keeps the second from resetting the first.
-    debug = ArgumentParser(add_help=False)
-    debug.add_argument("--debug", action="store_true", default=SUPPRESS, help="show a traceback when something fails")
-    parser.add_argument("--debug", action="store_true", help="show a traceback when something fails")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         sub = subparsers.add_parser(
@@ -46,9 +42,9 @@ def build_parser() -> ArgumentParser:
             description=command.help,
             epilog=f"examples:\n{command.examples}",
             formatter_class=RawDescriptionHelpFormatter,
-            parents=[debug],
         )
         command.arguments(sub)
+        sub.add_argument("--debug", action="store_true", help="show a traceback when something fails")
         sub.set_defaults(command=command)
     return parser
 
@@ -111,11 +107,3 @@ def _describe(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     complain(f"warning: {message}")
-
-
-def run_completion(arguments: Namespace, terminal: Terminal) -> None:
-    try:
-        shtab = import_module("shtab")
-    except ImportError as error:
-        raise ImportError("completion needs shtab: install kernelkin[cli]") from error
-    terminal.say(*shtab.complete(build_parser(), arguments.shell).splitlines())

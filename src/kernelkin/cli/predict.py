@@ -13,7 +13,7 @@ from ..data.arrays import listing
 from ..tables.cells import CellError
 from ..tables.encoder import check_names
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
-from .problem import in_file, text_format
+from .problem import in_file, load_with_schema, text_format
 from .terminal import Terminal, complain
 from .training import TASK, by_task, read_task_features
 
@@ -25,12 +25,8 @@ ROWS = 20_000
 
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
-    from ..storage.model_files import load_model
-
     separator = check_output(arguments.out)
-    saved = load_model(arguments.model)
-    if saved.schema is None:
-        raise ValueError(f"{arguments.model} was saved without the schema of a table: predict with it from Python")
+    saved = load_with_schema(arguments.model)
     if arguments.proba and not hasattr(saved.model, "predict_proba"):
         raise ValueError("--proba: this model predicts numbers; use --interval")
     if arguments.interval is not None and not hasattr(saved.model, "predict_interval"):
@@ -110,10 +106,8 @@ def _with_tasks(saved: Any, arguments: Namespace) -> Any:
     if not hasattr(saved.model, "with_tasks"):
         raise ValueError(f"--task-features: {type(saved.model).__name__} does not use features of tasks; fit Kin")
     frame = read_task_features(arguments.task_features, saved.schema.task or TASK, text_format(arguments))
-    try:
+    with in_file(arguments.task_features):
         return replace(saved, model=saved.model.with_tasks(by_task(frame, saved.schema)))
-    except ValueError as error:
-        raise ValueError(f"--task-features {arguments.task_features}: {error}") from error
 
 
 def _predict(saved: Any, values: DataFrame, arguments: Namespace, before: int) -> list[Any]:

@@ -6,13 +6,15 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data.arrays import listing
 from ..kin.losses import LOSSES, SquaredLoss
-from ..tables.cells import Decimal, as_numbers, read_numbers
+from ..storage.model_files import load_model
+from ..tables.cells import CellError, Decimal, as_numbers, read_numbers
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
 from ..tables.schema import TableSchema, common_unit
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 # Whole numbers with at most this many distinct values are treated as classes.
 MOST_CLASSES = 10
-# Squares of numbers below this underflow.
-TINY = 1e-150
 
 
 def text_format(arguments: Namespace) -> TextFormat:
@@ -55,8 +55,17 @@ class TableProblem:
         frame = self.frame[~self.frame[self.tasks[0]].isin(self.tiny_tasks)]
         return replace(self, frame=frame, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
+    def check_exposures(self) -> None:
+        """Raise for a row without exposure; the error has its number in the file."""
+        try:
+            self.schema.options(self.frame)
+        except CellError as error:
+            row = int(self.frame.index[error.row - 1]) + 1
+            raise error.after(row - error.row) from None
+
+    @cached_property
     def schema(self) -> TableSchema:
-        """Return the schema of the table."""
+        """The schema of the table."""
         return TableSchema.fit(self.frame, self.tasks or None, self.targets, regression=self.regression, **self.options)
 
 
@@ -86,11 +95,22 @@ def load_problem(arguments: Namespace) -> TableProblem:
     # Whether the day comes first in dates is decided on all rows, before some are left out.
     if arguments.day_first is None:
         problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
+    if exposures:
+        with in_file(arguments.data):
+            problem.check_exposures()
     return problem
 
 
 def _loss(arguments: Namespace) -> SquaredLoss:
     return LOSSES[arguments.loss or SquaredLoss.name]
+
+
+def load_with_schema(path: str) -> Any:
+    """Return a saved model that was fitted to a table."""
+    saved = load_model(path)
+    if saved.schema is None:
+        raise ValueError(f"{path} was saved without the schema of a table: use it from Python")
+    return saved
 
 
 @contextmanager
@@ -185,8 +205,6 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
         return arguments.regression, "on request"
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
-    if not values.abs().max() > TINY:
-        raise ValueError(f"column {name!r} has no value above {values.abs().max():.3g} in size: use smaller units")
     whole = bool((values == values.round()).all())
     if distinct == 2 or (whole and distinct <= MOST_CLASSES):
         kind = "whole numbers" if whole else "numbers"

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..data.arrays import listing
-from ..kernels.families import (
-    default_kernels,
-    gaussian_kernels,
-    linear_kernels,
-    polynomial_kernels,
-    resolve_kernels,
-    view_kernels,
-)
-from ..kernels.kernel import Kernel
+from ..kernels.families import refuse_positions, resolve_kernels
 from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
 from ..tables.files import STDIN, TextFormat, read_table
 from ..tables.schema import TableSchema
-from .problem import TableProblem, text_format
+from .problem import TableProblem, in_file, text_format
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +27,6 @@ if TYPE_CHECKING:
 SEARCHED = "Kin"
 # The column with the task names in a table of task features, if the tasks are several targets.
 TASK = "task"
-_PATTERN = re.compile(r"(?P<name>[A-Za-z0-9_]+)(:(?P<numbers>[^@]*))?(@(?P<columns>.+))?")
 
 
 @dataclass(frozen=True)
@@ -77,15 +67,16 @@ class Recipe:
         """The default parameters of the estimator."""
         return self.estimator_class()().get_params(deep=False)
 
-    def fit(self, schema: TableSchema, frame: DataFrame, progress: Progress) -> Any:
-        """Fit to the rows of a table."""
+    def fit(self, progress: Progress) -> Any:
+        """Fit to the rows of the table."""
+        schema, frame = self.problem.schema, self.problem.frame
         X, y, tasks = schema.encode_table(frame), schema.targets(frame), schema.tasks(frame)
-        model = self.unfitted(schema, progress).fit(X, y, tasks=tasks, **schema.options(frame))
+        model = self.unfitted(progress).fit(X, y, tasks=tasks, **schema.options(frame))
         model = getattr(model, "best_estimator_", model)
         # The callback is not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
-    def unfitted(self, schema: TableSchema, progress: Progress, *, quiet: bool = False) -> Any:
+    def unfitted(self, progress: Progress, *, quiet: bool = False) -> Any:
         """Return the unfitted model, or a search if parameters are chosen by cross-validation.
 
         With `quiet` it does not report its progress: the caller counts fits.
@@ -94,7 +85,7 @@ class Recipe:
         from ..paper.model_selection.cv import MultiTaskCV
         from ..paper.model_selection.grid import has_choices
 
-        estimator = self._estimator(schema)
+        estimator = self._estimator()
         if isinstance(estimator, KinRegressor | KinClassifier) and not quiet:
             estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
@@ -120,20 +111,16 @@ class Recipe:
             raise ValueError(f"{self.name} takes one grouping: give --task once, or use {SEARCHED}")
         return found
 
-    def _estimator(self, schema: TableSchema) -> Any:
-        estimator = self.estimator_class()()
+    def _estimator(self) -> Any:
+        estimator, features = self.estimator_class()(), self.task_features
         wanted = {
-            "kernels": read_kernels(self.arguments.kernels, schema.encoder.groups_),
-            "task_features": None if self.task_features is None else by_task(self.task_features, schema),
+            "task_features": None if features is None else by_task(features, self.problem.schema),
             **({} if self.arguments.loss in (None, "squared") else {"loss": self.arguments.loss}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **read_parameters(self.arguments.set),
         }
         known = estimator.get_params(deep=False)
-        if "kernel" in known:
-            # Single-task learning always uses one kernel on all columns; `--kernels` applies to the other models.
-            wanted["kernels"] = None
         return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
 
 
@@ -152,16 +139,21 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
             read_scoring(arguments.scoring, classification=not recipes[0].problem.regression)
         except ValueError as error:
             raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
-    for name in read_parameters(arguments.set):
+    given = read_parameters(arguments.set)
+    for name in given:
         if name not in known:
             raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")
+    try:
+        refuse_positions(resolve_kernels(given.get("kernels")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"--set kernels: {error}") from None
 
 
 def read_parameters(items: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters given after --set.
+    """Return the parameters given after --set: JSON, or else text.
 
-    >>> read_parameters(["C=10", "loss=squared", "min_rank=2.5"])
-    {'C': 10, 'loss': 'squared', 'min_rank': 2.5}
+    >>> read_parameters(["C=10", "loss=squared", 'kernels={"size": ["length", "width"]}'])
+    {'C': 10, 'loss': 'squared', 'kernels': {'size': ['length', 'width']}}
     """
     found: dict[str, Any] = {}
     for item in items:
@@ -180,10 +172,8 @@ def read_task_features(path: str, task: str, form: TextFormat) -> DataFrame:
     if path == STDIN:
         raise ValueError("--task-features must be a file: standard input is for the rows")
     frame = read_table(path, task, (), form)
-    try:
+    with in_file(path):
         check_names(frame.columns, [task])
-    except ValueError as error:
-        raise ValueError(f"--task-features {path}: {error}") from error
     return frame
 
 
@@ -193,46 +183,3 @@ def by_task(frame: DataFrame, schema: TableSchema) -> DataFrame:
     if labels is None:
         labels = frame[name].astype(str).to_numpy(dtype=str)
     return frame.drop(columns=name).set_axis(labels, axis="index")
-
-
-def read_kernels(items: Sequence[str] | None, positions: Mapping[str, list[int]]) -> list[Kernel] | None:
-    """Return the kernels given after --kernels; `positions` are the features of each column of the table.
-
-    >>> [kernel.name for kernel in read_kernels(["gaussian:0.5,2", "linear@age"], {"age": [0], "town": [1, 2]})]
-    ['rbf(0.5 x median)', 'rbf(2 x median)', 'age: linear']
-    >>> [kernel.name for kernel in read_kernels(["linear@each"], {"age": [0], "town": [1, 2]})]
-    ['age: linear', 'town: linear']
-    """
-    return resolve_kernels([_read_kernel(item, positions) for item in items]) if items else None
-
-
-def _read_kernel(item: str, positions: Mapping[str, list[int]]) -> Any:
-    match = _PATTERN.fullmatch(item)
-    if match is None:
-        raise ValueError(f"--kernels {item!r} is not of the form NAME[:NUMBERS][@COLUMNS]")
-    family = _family(item, match["name"].lower(), match["numbers"])
-    columns = match["columns"]
-    if columns is None:
-        return family
-    views = {name: [name] for name in positions} if columns == "each" else {columns: columns.split(",")}
-    views |= {columns: [columns]} if columns in positions else {}
-    for name in {name for names in views.values() for name in names} - set(positions):
-        raise ValueError(f"--kernels {item!r}: no feature column is named {name!r}; there are {listing([*positions])}")
-    return view_kernels({view: [p for name in names for p in positions[name]] for view, names in views.items()}, family)
-
-
-def _family(item: str, name: str, numbers: str | None) -> Any:
-    """Return a family of kernels, or the name of a kernel of scikit-learn."""
-    try:
-        values = [float(number) for number in numbers.split(",")] if numbers else None
-    except ValueError:
-        raise ValueError(f"--kernels {item!r}: {numbers!r} are not numbers separated by commas") from None
-    if name in ("gaussian", "rbf"):
-        return gaussian_kernels(values)
-    if name in ("polynomial", "poly"):
-        # `polynomial_kernels` raises an error for degrees that are not whole numbers.
-        degrees: list[Any] = [int(value) if value.is_integer() else value for value in values or (1.0, 2.0, 3.0)]
-        return polynomial_kernels(degrees)
-    if values is not None:
-        raise ValueError(f"--kernels {item!r}: only gaussian and polynomial take numbers")
-    return {"default": default_kernels, "linear": linear_kernels}.get(name, lambda: name)()

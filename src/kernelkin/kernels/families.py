@@ -295,7 +295,7 @@ def refuse_positions(kernels: Any) -> None:
     """Raise if `kernels` gives columns by position: encoding a table changes positions."""
     for columns in () if is_precomputed(kernels) else (kernel.columns for kernel in resolve_kernels(kernels)):
         if isinstance(columns, slice) or any(isinstance(column, int) for column in columns or ()):  # type: ignore
-            raise ValueError("kernels: give columns of a table by name, not by position")
+            raise ValueError("columns of a table must be given by name, not by position")
 
 
 def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:

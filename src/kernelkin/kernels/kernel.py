@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..data.arrays import listing
 from .grams import check_values, mirror
 
 Columns = int | str | slice | Iterable[int] | Iterable[str] | None
@@ -326,7 +327,7 @@ def _is_whole(column: object) -> bool:
 def _positions(column: int | str, d: int, places: dict[str, list[int]], kernel: str) -> list[int]:
     if isinstance(column, str):
         if column not in places:
-            known = "" if places else ", which has no column names"
+            known = f", which has {listing(list(places))}" if places else ", which has no column names"
             raise ValueError(f"kernel {kernel!r}: {column!r} is not a column of X{known}")
         return places[column]
     if not -d <= column < d:

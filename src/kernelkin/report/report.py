@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -210,10 +209,8 @@ def vega_script() -> str:
         import vl_convert
     except ImportError as error:
         raise ImportError("a report needs vl-convert-python: install kernelkin[cli]") from error
-    windows, home = sys.platform == "win32", Path.home()
-    given = os.environ.get("LOCALAPPDATA" if windows else "XDG_CACHE_HOME")
-    folder = Path(given or (home / "AppData" / "Local" if windows else home / ".cache")) / "kernelkin"
-    kept = folder / f"vega-embed-{version('vl-convert-python')}.js"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    kept = folder / "kernelkin" / f"vega-embed-{version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeDecodeError):
         if (text := kept.read_text(encoding="utf-8")).startswith("/*"):
             return text
@@ -222,6 +219,7 @@ def vega_script() -> str:
     # The script must not close the script element that contains it.
     script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        # Without a home, `folder` begins with "~": it is not made.
+        kept.parent.mkdir(parents=folder.is_absolute(), exist_ok=True)
         write_whole(kept, script)
     return script

@@ -96,6 +96,12 @@ def test_only_the_best_line_is_continued():
     assert beyond([{"mu": 1.0}, {"mu": 2.0}], np.array([0.0, 1.0]), np.zeros(2)) == []
 
 
+@pytest.mark.parametrize("kernels, count", [(None, 6), ("linear", 1), ("auto", 8)])
+def test_the_kernel_of_stl_is_searched_among_its_kernels(kernels, count):
+    found = candidates(STLRegressor(kernels), read(*long_data()))
+    assert {params["kernel"] for params in found} == set(range(count))
+
+
 def test_a_search_extends_default_grids_and_not_given_ones():
     X, _, tasks = long_data(n=20)
     y = X[:, 0]  # without noise, for which no C is large enough

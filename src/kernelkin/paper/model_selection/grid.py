@@ -20,7 +20,7 @@ from sklearn.model_selection import ParameterGrid
 
 from ...data.arrays import listing
 from ...data.forms import TaskData
-from ...kernels.families import default_kernels
+from ...kernels.families import is_precomputed, source_kernels
 from ..fitting.fit import Fit
 from ..solvers.joint import Joint
 
@@ -57,7 +57,6 @@ _COUPLED: dict[str, Sequence[Any]] = {
 }
 _OTHERS: dict[str, Sequence[Any]] = {
     "C": COSTS,
-    "kernel": range(len(default_kernels())),
     "alpha": tuple(np.logspace(-4, 0, 5).tolist()),
 }
 
@@ -69,8 +68,13 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
     """
     params, free = model.get_params(deep=False), _free(model)
     if "shrinkage" not in params or "couplings" not in params:
-        more = {"parsimony": PARSIMONY} if "parsimony" in params and "mu" in params else {}
-        entries: Grid = [{**_OTHERS, **more}]
+        more = dict(_OTHERS)
+        if "parsimony" in params and "mu" in params:
+            more["parsimony"] = PARSIMONY
+        if "kernel" in params:
+            kernels = params["kernels"]
+            more["kernel"] = range(data.X.shape[2] if is_precomputed(kernels) else len(source_kernels(kernels, data)))
+        entries: Grid = [more]
     elif params["couplings"] is None and params.get("unknown_tasks") == "common":
         entries = [_COUPLED]  # unknown tasks need a common part
     else:
@@ -91,7 +95,7 @@ def default_grid(model: BaseEstimator, data: TaskData) -> Grid:
 
 def has_choices(model: BaseEstimator) -> bool:
     """Return True if the default grid of a model is not empty."""
-    return not _free(model).isdisjoint(_OTHERS)
+    return not _free(model).isdisjoint({*_OTHERS, "kernel"})
 
 
 def _free(model: BaseEstimator) -> set[str]:

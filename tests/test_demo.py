@@ -1,15 +1,12 @@
 import json
-from argparse import Namespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from examples import demo
 from kernelkin import KinRegressor
-from kernelkin.cli import demo
-from kernelkin.cli.main import main
-from kernelkin.cli.terminal import Terminal
-from kernelkin.relations.baselines import LinearMixedModel, SeparateModels
+from kernelkin.relations import LinearMixedModel, SeparateModels
 
 
 def lines():
@@ -21,7 +18,8 @@ def lines():
 
 
 def quick_models():
-    return {demo.KIN: KinRegressor(cv=2, random_state=0), demo.CUBIC: demo.Cubic(), "separate": SeparateModels()}
+    kin = KinRegressor(cv=2, random_state=0)
+    return {demo.KIN: kin, "cubic": demo.CubicMixedModel(), "separate": SeparateModels()}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def outcome(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "make_models", quick_models)
         patch.setattr(demo, "load_panel", lambda name: lines())
-        return demo.run(Namespace(out=folder, data="fertility", rows=3, draws=2), Terminal()), folder
+        return demo.main(["--out", str(folder), "--rows", "3", "--draws", "2"]), folder
 
 
 def test_errors_are_of_rows_that_were_held_out(outcome):
@@ -62,9 +60,8 @@ def test_the_cubic_mixed_model_fits_a_cubic_that_the_linear_one_does_not():
     x = np.tile(np.linspace(0, 30, 40), 3)
     X, groups = x[:, np.newaxis], np.repeat(list("abc"), 40)
     y = (x - 15) ** 3 / 1000
-    errors = [
-        np.abs(model.fit(X, y, groups).predict(X, groups) - y).max() for model in (demo.Cubic(), LinearMixedModel())
-    ]
+    models = demo.CubicMixedModel(), LinearMixedModel()
+    errors = [np.abs(model.fit(X, y, groups).predict(X, groups) - y).max() for model in models]
     assert errors[0] < 0.05 < 0.5 < errors[1]
 
 
@@ -84,6 +81,8 @@ def test_sea_temperatures_stay_with_their_month_and_year():
     assert panel.y[row] == table.loc[1997, "NOV"]
 
 
-def test_too_few_rows_are_refused_in_one_line(capsys, tmp_path):
-    assert main(["demo", "--rows", "1", "-o", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith("kernelkin: error: the demo needs two rows of each group")
+def test_too_few_rows_are_refused_before_anything_is_written(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        demo.main(["--rows", "1", "--out", str(tmp_path / "demo")])
+    assert "two rows of each group and one draw are needed at least, not 1 and 1" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -3,7 +3,7 @@
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 from .fits import ConvergenceDisplay, PredictionSplitDisplay
 from .heatmaps import KernelWeightsDisplay, TaskRelationshipDisplay
-from .scores import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay, TaskScoresDisplay
+from .scores import CoverageDisplay, IntervalsDisplay, TaskScoresDisplay
 
 __all__ = [
     "ColumnEffectDisplay",
@@ -12,7 +12,6 @@ __all__ = [
     "IntervalsDisplay",
     "KernelWeightsDisplay",
     "PredictionSplitDisplay",
-    "ReliabilityDisplay",
     "TaskEffectsDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",

@@ -15,9 +15,10 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.calibration import CalibrationDisplay
 
 import kernelkin as kk
-from kernelkin.plots import ReliabilityDisplay, TaskScoresDisplay
+from kernelkin.plots import TaskScoresDisplay
 
 rng = np.random.default_rng(0)
 X, X_test = rng.normal(size=(40, 4)), rng.normal(size=(300, 4))
@@ -93,7 +94,8 @@ with warnings.catch_warnings():
 # All have probabilities. Where the line follows the diagonal, of the rows with a probability of 70% about 70% are of
 # that class.
 
-ReliabilityDisplay.from_estimator(classifiers["MK-MTRL, common part"], X_test, Y_test > 0)
+probabilities = classifiers["MK-MTRL, common part"].predict_proba(X_test)
+CalibrationDisplay.from_predictions((Y_test > 0).ravel(), probabilities.ravel(), n_bins=10, strategy="quantile")
 plt.show()
 
 # %%

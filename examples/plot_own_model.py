@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelkin import gaussian_kernels, linear_kernels
-from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper import MultiTaskKernelRegressor
 from kernelkin.paper.penalties import Penalty, Relation
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import Point, Solver
@@ -58,7 +58,7 @@ kernels = [gaussian_kernels(1.0, per_feature=True), linear_kernels()]
 prices = [1, 1, 1, 100, 100, 100, 100, 1]
 
 for name, penalty in {"equal prices": PricedKernels(np.ones(8)), "four expensive": PricedKernels(prices)}.items():
-    model = MultiTaskKernelEstimator(kernels, loss="squared", penalty=penalty, C=10)
+    model = MultiTaskKernelRegressor(kernels, penalty=penalty, C=10)
     model.fit(X, y, tasks=tasks)
     share = model.kernel_weights_[:, 3:7].sum() / model.kernel_weights_.sum()
     score = model.score(columns[~train], sales[~train], tasks=shop[~train])
@@ -96,10 +96,10 @@ class ProjectedDescent(Solver):
 # %%
 # It reaches the same certified optimum as the library's own solver, in more iterations.
 
-settings = {"kernels": kernels, "loss": "squared", "penalty": PricedKernels(prices), "C": 10, "max_iter": 500}
+settings = {"kernels": kernels, "penalty": PricedKernels(prices), "C": 10, "max_iter": 500}
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
 for ax, (name, solver) in zip(axes, {"joint": "joint", "projected descent": ProjectedDescent()}.items(), strict=True):
-    model = MultiTaskKernelEstimator(solver=solver, **settings).fit(X, y, tasks=tasks)
+    model = MultiTaskKernelRegressor(solver=solver, **settings).fit(X, y, tasks=tasks)
     print(f"{name:18} objective {model.objective_:.6g} after {model.n_iter_} evaluations")
     ConvergenceDisplay.from_estimator(model, ax=ax)
     ax.set_title(name)

@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from kernelkin import AverageClassifier, MKMTRLClassifier
-from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper import MultiTaskKernelClassifier
 from kernelkin.paper.calibration import TaskLink, fit_link
 from kernelkin.paper.fitting.fit import Shape
-from kernelkin.paper.fitting.targets import Classification
 from kernelkin.paper.penalties import FixedWeights
 
 from .assay_data import AUC, RANDOM, divide
@@ -145,8 +144,7 @@ class KernelModel(AssayModel):
         options["couplings"] = {"all": "common", "similar": label_correlation(y)}
         if self.parts == "learned":
             return MKMTRLClassifier("precomputed", **options)
-        targets = Classification(options.pop("loss"), options.pop("class_weight"))
-        return MultiTaskKernelEstimator("precomputed", loss=targets, penalty=equal_parts, **options)
+        return MultiTaskKernelClassifier("precomputed", penalty=equal_parts, **options)
 
     def _weights(self, rows: np.ndarray, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
         names = self.kernels_.names

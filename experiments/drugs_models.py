@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from kernelkin import AverageRegressor, IMKLRegressor, MKMTRLRegressor
-from kernelkin.kernels import profile_kernel
 
 from .drugs_data import CELL_LINES, DRUGS, MEASUREMENTS, load
+from .likeness import profile_kernel
 
 EVERY = tuple(MEASUREMENTS)
 

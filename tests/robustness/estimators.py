@@ -19,7 +19,7 @@ from kernelkin import (
     STLClassifier,
     all_models,
 )
-from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper import MultiTaskKernelClassifier, MultiTaskKernelRegressor
 
 TASKS = ("ada", "bea", "cyd")
 N = 36
@@ -42,7 +42,8 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
 } | {
     "KinClassifier": lambda: _quick(KinClassifier(cv=2)),
     "KinRegressor": lambda: _quick(KinRegressor(cv=2)),
-    "MultiTaskKernelEstimator": lambda: _quick(MultiTaskKernelEstimator()),
+    "MultiTaskKernelClassifier": lambda: _quick(MultiTaskKernelClassifier()),
+    "MultiTaskKernelRegressor": lambda: _quick(MultiTaskKernelRegressor()),
     "MKMTRLClassifierCV": lambda: _quick(MKMTRLClassifierCV(**SEARCH)),
     "MKMTRLRegressorCV": lambda: _quick(MKMTRLRegressorCV(**SEARCH)),
     "MultiTaskCV(STLClassifier)": lambda: _quick(MultiTaskCV(STLClassifier(), {"C": [1.0, 2.0]}, cv=2)),
@@ -65,7 +66,8 @@ FITTED_ALIKE = {
     "MTFLClassifier",
     "MTRLClassifier",
     "MKMTRLClassifierCV",
-    "MultiTaskKernelEstimator",
+    "MultiTaskKernelClassifier",
+    "MultiTaskKernelRegressor",
     "MultiTaskCV(MKMTRLRegressor)",
 }
 ONE_OF_EACH = sorted(set(ESTIMATORS) - FITTED_ALIKE)

@@ -40,7 +40,7 @@ CONSTRAINTS = {
 
 
 # Parameters that are also objects of one's own; `OTHERS` has what is said of those that are not.
-OBJECTS = {"MultiTaskKernelEstimator": {"loss", "solver"}}
+OBJECTS = {"MultiTaskKernelClassifier": {"solver"}, "MultiTaskKernelRegressor": {"solver"}}
 
 
 def message_of(name, parameter, value):
@@ -70,14 +70,13 @@ def test_every_estimator_declares_the_constraints_of_its_parameters():
 
 # What depends on the data or on other parameters: the parameter of one estimator that has it, and the message.
 OTHERS = [
-    ("MultiTaskKernelEstimator", "loss", "huber", r"loss must be one of 'hinge', .+, got 'huber'"),
     (
-        "MultiTaskKernelEstimator",
+        "MultiTaskKernelRegressor",
         "solver",
         "newton",
         r"solver 'newton' cannot solve a Problem with the relation penalty; use .+",
     ),
-    ("MultiTaskKernelEstimator", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
+    ("MultiTaskKernelRegressor", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
     ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is larger than the number of tasks, 3"),
     ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: use 1 for one thread, or -1 for all processors"),
     ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but class 'no' has nan"),

@@ -21,8 +21,7 @@ from kernelkin import (
     save_model,
 )
 from kernelkin.exceptions import ModelFileError
-from kernelkin.paper import FESRegressor, MRCERegressor, MultiTaskKernelEstimator
-from kernelkin.paper.fitting.targets import Regression
+from kernelkin.paper import FESRegressor, MRCERegressor, MultiTaskKernelRegressor
 from kernelkin.paper.model_selection import MKMTRLRegressorCV, MultiTaskCV
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.solvers import Joint
@@ -62,7 +61,7 @@ MODELS = {
     "ready search": MKMTRLRegressorCV(grid=GRID, cv=2, random_state=np.random.RandomState(0)),
     "search": MultiTaskCV(MKMTRLRegressor(), {**GRID, "kernels": ["linear", [rbf_kernel]]}, cv=2, random_state=0),
     "stream": TwoStageMKMTRLRegressor(n_rounds=50, random_state=np.random.RandomState(1), normalize="cosine"),
-    "composed": MultiTaskKernelEstimator(loss=Regression("squared"), penalty=LpPenalty(2.0), solver=Joint()),
+    "composed": MultiTaskKernelRegressor(penalty=LpPenalty(2.0), solver=Joint()),
     "class weights": MKMTRLClassifier(class_weight={"no": 1.0, "yes": 2.0}),
 }
 LOAD_ALL = """
@@ -128,7 +127,7 @@ def test_only_classes_of_known_packages_are_storable():
     from kernelkin.progress import Progress
 
     estimators = [estimator for model in kernelkin.all_models() for estimator in model.estimators]
-    assert all(map(is_storable, [*estimators, MultiTaskKernelEstimator, LpPenalty, Lasso, TableSchema]))
+    assert all(map(is_storable, [*estimators, MultiTaskKernelRegressor, LpPenalty, Lasso, TableSchema]))
     assert not any(map(is_storable, [Pipeline, Progress, OwnKernel, dict, type, subprocess.Popen]))
 
 

@@ -4,7 +4,6 @@ from .families import (
     gaussian_kernels,
     linear_kernels,
     polynomial_kernels,
-    profile_kernel,
     tanimoto_kernels,
     view_kernels,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "linear_kernels",
     "nearest_psd",
     "polynomial_kernels",
-    "profile_kernel",
     "tanimoto_kernels",
     "view_kernels",
 ]

@@ -1,4 +1,4 @@
-"""Families of kernels, the conversion of the parameter `kernels` to fitted kernels, and `profile_kernel`."""
+"""Families of kernels, and the conversion of the parameter `kernels` to fitted kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..data.forms import TaskData
-from ..decompositions import eigh
 from .kernel import (
     CallableKernel,
     Columns,
@@ -157,53 +156,6 @@ def view_kernels(views: Mapping[str, Columns], kernel: Any = "rbf") -> list[Kern
         for view, columns in views.items()
         for template in templates
     ]
-
-
-def profile_kernel(table: Any) -> np.ndarray:
-    """Return a kernel (m, m) between the columns of a table with missing values, with ones on the diagonal.
-
-    It is based on the correlations of columns over the rows where both are known, after subtracting the means of
-    columns and rows. Even the sample correlations of unrelated columns are not zero: their matrix has eigenvalues of
-    one on average. So one is subtracted from all eigenvalues before the diagonal is scaled to one.
-
-    Parameters
-    ----------
-    table : array of shape (n, m)
-        Numbers, with NaN for missing values. For a kernel between tasks, pass wide targets; for a kernel between rows,
-        pass the transposed table. Use training values only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelkin.kernels import profile_kernel
-    >>> rng = np.random.default_rng(0)
-    >>> shape = rng.normal(size=(50, 2))
-    >>> table = shape[:, [0, 0, 0, 1, 1, 1]] + 0.5 * rng.normal(size=(50, 6))
-    >>> table[rng.uniform(size=table.shape) < 0.1] = np.nan
-    >>> profile_kernel(table)[0].round(1)
-    array([ 1.,  1.,  1., -1., -1., -1.])
-    """
-    table = np.asarray(table, dtype=np.float64)
-    if table.ndim != 2 or np.isinf(table).any():
-        raise ValueError(f"table must have two dimensions and no infinite values, got shape {table.shape}")
-    known = np.isfinite(table)
-    values = np.where(known, table, 0.0)
-    # Subtract the means of rows and columns in turn; a few passes are enough unless most values are missing.
-    for axis in (1, 0) * 20:
-        mean = values.sum(axis=axis, keepdims=True) / np.maximum(known.sum(axis=axis, keepdims=True), 1.0)
-        values = known * (values - mean)
-    count = known.T.astype(np.float64) @ known
-    spread = np.sqrt((values**2).sum(axis=0) / np.maximum(np.diag(count), 1.0))
-    values = values / np.where(spread > 1e-10 * np.abs(table[known]).max(initial=0.0), spread, np.inf)
-    # Dividing by count + 1 shrinks correlations over few rows towards zero.
-    size, vectors = eigh(values.T @ values / (count + 1.0))
-    kernel = (vectors * np.maximum(size - 1.0, 0.0)) @ vectors.T
-    root = np.sqrt(np.diag(kernel))
-    root = np.where(root > 1e-8, root, np.inf)
-    kernel = kernel / np.outer(root, root)
-    kernel = 0.5 * (kernel + kernel.T)
-    np.fill_diagonal(kernel, 1.0)
-    return kernel
 
 
 def is_precomputed(kernels: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 from .fits import ConvergenceDisplay, KernelWeightsDisplay, PredictionSplitDisplay, TaskRelationshipDisplay
-from .scores import CoverageDisplay, IntervalsDisplay, ReliabilityDisplay, TaskScoresDisplay
+from .scores import CoverageDisplay, IntervalsDisplay, TaskScoresDisplay
 
 __all__ = [
     "ColumnEffectDisplay",
@@ -11,7 +11,6 @@ __all__ = [
     "IntervalsDisplay",
     "KernelWeightsDisplay",
     "PredictionSplitDisplay",
-    "ReliabilityDisplay",
     "TaskEffectsDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",

@@ -1,4 +1,4 @@
-"""Plots of scores of each task, prediction intervals and their coverage, and the calibration of probabilities."""
+"""Plots of scores of each task, and of prediction intervals and their coverage."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, ta
 
 # With more rows, only intervals that miss their target are drawn.
 MANY_ROWS = 400
-# Bins of equal numbers of rows.
-BINS = 10
 
 
 def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarray:
@@ -210,74 +208,3 @@ class CoverageDisplay(IntervalsDisplay):
         nominal: dict[str, Any] = {"color": COLORS[2], "linewidth": 0.8, "linestyle": "--"}
         self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", **nominal)
         add_legend(self.ax_, 2)
-
-
-class ReliabilityDisplay(Display):
-    """Frequencies of classes against their probabilities, for all rows in bins and for each task as a whole.
-
-    Parameters
-    ----------
-    probabilities : array (n,)
-        The probability of the second class of each row; for more classes, of each row and class.
-    happened : array (n,) of bool
-        Whether the row belongs to that class.
-    tasks : array (n,) of labels, optional
-
-    Attributes
-    ----------
-    predicted_, observed_, errors_ : arrays (bins,)
-        Mean probability, frequency, and standard error of the frequency in each of ten bins of equal numbers of rows.
-    task_predicted_, task_observed_ : arrays (T,)
-        Mean probability and frequency in each task.
-    ax_, figure_ : the axes and the figure.
-
-    Examples
-    --------
-    >>> from kernelkin.plots import ReliabilityDisplay
-    >>> display = ReliabilityDisplay([0.1, 0.2, 0.8], [False, False, True], ["a", "a", "b"])
-    >>> display.task_predicted_.round(2).tolist(), display.task_observed_.tolist()
-    ([0.15, 0.8], [0.0, 1.0])
-    """
-
-    def __init__(self, probabilities: Any, happened: Any, tasks: Any = None) -> None:
-        p, hit = np.asarray(probabilities, float), np.asarray(happened, bool)
-        if p.shape != hit.shape:
-            raise ValueError(f"there are {len(p)} probabilities, but {len(hit)} outcomes")
-        bins = [part for part in np.array_split(np.argsort(p, kind="stable"), BINS) if len(part)]
-        self.predicted_ = np.array([p[part].mean() for part in bins])
-        self.observed_ = np.array([hit[part].mean() for part in bins])
-        # For a frequency of 0 or 1, use the standard error that a single deviating row would give.
-        smoothed = np.array([(hit[part].sum() + 1) / (len(part) + 2) for part in bins])
-        self.errors_ = np.sqrt(smoothed * (1 - smoothed) / [len(part) for part in bins])
-        labels = np.zeros(len(p)) if tasks is None else np.asarray(tasks)
-        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        self.task_predicted_, self.task_observed_ = (np.bincount(codes, part) / counts for part in (p, hit))
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, tasks: Any = None, ax: Any = None) -> Self:
-        """Draw the reliability of a fitted classifier on rows it was not fitted on.
-
-        Parameters
-        ----------
-        estimator : fitted estimator with `predict_proba`
-        X, y, tasks : as for `score_tasks`
-        ax : matplotlib axes, optional
-        """
-        p, classes, y = estimator.predict_proba(X, tasks), estimator.classes_, np.asarray(y)
-        if y.ndim == p.ndim == 2:
-            p = np.stack([1.0 - p, p], axis=-1)
-        labels, known = _task_labels(estimator, X, y, tasks), ~missing(y)
-        used = slice(1, None) if len(classes) == 2 else slice(None)
-        p, happened = p[known][:, used], (y[known][:, np.newaxis] == classes)[:, used]
-        return cls(p.ravel(), happened.ravel(), np.repeat(labels[known], p.shape[1])).plot(ax)
-
-    def _draw(self, ax: Any) -> None:
-        self.ax_ = new_axes(ax, 4.5, 4.5)
-        self.ax_.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-        if (T := len(self.task_predicted_)) > 1:
-            points: dict[str, Any] = {"s": 20 if T <= FEW_TASKS else 8, "color": COLORS[1], "marker": MARKERS[1]}
-            self.ax_.scatter(self.task_predicted_, self.task_observed_, label=f"each of {T} tasks", zorder=1, **points)
-        bins: dict[str, Any] = {"yerr": 2 * self.errors_, "color": COLORS[0], "marker": MARKERS[0], "zorder": 2}
-        self.ax_.errorbar(self.predicted_, self.observed_, label="all rows, in bins (2 standard errors)", **bins)
-        self.ax_.set(xlabel="probability", ylabel="frequency", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        add_legend(self.ax_)

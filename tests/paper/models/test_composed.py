@@ -6,12 +6,17 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from models.problems import long_data, values
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from kernelkin import IMKLClassifier, IMKLRegressor, MKMTRLClassifier, MKMTRLRegressor
-from kernelkin.paper import IKLClassifier, IKLRegressor, MKMTFLRegressor, MultiTaskKernelEstimator
-from kernelkin.paper.fitting.targets import Classification, Regression
+from kernelkin.paper import (
+    IKLClassifier,
+    IKLRegressor,
+    MKMTFLRegressor,
+    MultiTaskKernelClassifier,
+    MultiTaskKernelRegressor,
+)
 from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import Joint, Point, Solver, Status
@@ -19,18 +24,18 @@ from kernelkin.paper.solvers import Joint, Point, Solver, Status
 X, Y, LABELS, TASKS = long_data(3)
 SAME = {
     "relation": (MKMTRLRegressor(), {}),
-    "relation, hinge": (MKMTRLClassifier(), {"loss": "hinge"}),
+    "relation, hinge": (MKMTRLClassifier(), {}),
     "relation, of min_rank 2": (MKMTRLRegressor(min_rank=2), {"penalty": lambda s: RelationPenalty(3, None, 0.1, 2.0)}),
     "lp": (IMKLRegressor(p=1.5), {"penalty": LpPenalty(1.5)}),
-    "lp, hinge": (IMKLClassifier(), {"penalty": "lp", "loss": "hinge"}),
+    "lp, hinge": (IMKLClassifier(), {"penalty": "lp"}),
     "lp, epsilon-insensitive": (
         IMKLRegressor(loss="epsilon_insensitive", epsilon=0.2),
-        {"penalty": "lp", "loss": Regression("epsilon_insensitive", epsilon=0.2)},
+        {"penalty": "lp", "loss": "epsilon_insensitive", "epsilon": 0.2},
     ),
     "shared": (IKLRegressor(), {"penalty": "shared"}),
     "shared, balanced classes": (
         IKLClassifier(class_weight="balanced"),
-        {"penalty": lambda shape: SharedLpPenalty(), "loss": Classification("hinge", "balanced")},
+        {"penalty": lambda shape: SharedLpPenalty(), "class_weight": "balanced"},
     ),
     "mixed": (MKMTFLRegressor(), {"penalty": MixedNorm(), "C": 1.0}),
 }
@@ -41,8 +46,8 @@ def test_a_composed_model_is_the_model_of_its_parts(name):
     known, parts = SAME[name]
     y = LABELS if is_classifier(known) else Y
     known = clone(known).fit(X, y, tasks=TASKS)
-    composed = MultiTaskKernelEstimator(**parts).fit(X, y, tasks=TASKS)
-    assert is_classifier(composed) == is_classifier(known) != is_regressor(composed)
+    composed = (MultiTaskKernelClassifier if is_classifier(known) else MultiTaskKernelRegressor)(**parts)
+    composed.fit(X, y, tasks=TASKS)
     np.testing.assert_array_equal(composed.kernel_weights_, known.kernel_weights_)
     np.testing.assert_array_equal(values(composed, X, tasks=TASKS), values(known, X, tasks=TASKS))
     assert composed.duality_gap_ == known.duality_gap_
@@ -69,7 +74,7 @@ class WeightedSquares(Penalty):
 def test_a_penalty_of_ones_own_is_minimised_and_certified():
     kernels, costs = ["rbf", "linear"], (1.0, 4.0)
     options = {"kernels": kernels, "C": 2.0, "mu": 0.5, "tol": 1e-7, "max_iter": 500}
-    model = MultiTaskKernelEstimator(penalty=WeightedSquares(costs), **options).fit(X, Y, tasks=TASKS)
+    model = MultiTaskKernelRegressor(penalty=WeightedSquares(costs), **options).fit(X, Y, tasks=TASKS)
     assert 0 <= model.duality_gap_ <= 1e-7 * model.objective_
     # A kernel of cost c is the kernel of cost 1 divided by sqrt(c).
     grams = np.stack([kernel(X, X) for kernel in model.kernels_], axis=2)
@@ -78,7 +83,7 @@ def test_a_penalty_of_ones_own_is_minimised_and_certified():
         grams[np.ix_(rows, rows)] /= np.diagonal(grams[np.ix_(rows, rows)]).mean(axis=1)
     scaled = grams / np.sqrt(costs)
     options |= {"kernels": "precomputed", "normalize": None}
-    plain = MultiTaskKernelEstimator(penalty=WeightedSquares((1.0, 1.0)), **options).fit(scaled, Y, tasks=TASKS)
+    plain = MultiTaskKernelRegressor(penalty=WeightedSquares((1.0, 1.0)), **options).fit(scaled, Y, tasks=TASKS)
     assert plain.objective_ == pytest.approx(model.objective_, rel=1e-6)
     np.testing.assert_allclose(plain.kernel_weights_ / np.sqrt(costs), model.kernel_weights_, atol=1e-3)
 
@@ -105,8 +110,8 @@ class Steepest(Solver):
 
 def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
     options = {"penalty": "lp", "kernels": ["rbf", "linear"], "tol": 1e-5, "max_iter": 3000}
-    own = MultiTaskKernelEstimator(solver=Steepest(), **options).fit(X, Y, tasks=TASKS)
-    ours = MultiTaskKernelEstimator(solver=Joint(), **options).fit(X, Y, tasks=TASKS)
+    own = MultiTaskKernelRegressor(solver=Steepest(), **options).fit(X, Y, tasks=TASKS)
+    ours = MultiTaskKernelRegressor(solver=Joint(), **options).fit(X, Y, tasks=TASKS)
     assert own.n_iter_ > ours.n_iter_
     assert own.objective_ == pytest.approx(ours.objective_, rel=2e-5)
     assert own.duality_gap_ <= 1e-5 * own.objective_
@@ -114,8 +119,6 @@ def test_a_solver_of_ones_own_reaches_the_optimum_of_ours():
 
 def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name():
     for parameters, message in [
-        ({"loss": "logistic"}, r"loss must be one of 'hinge', .*, a Classification or a Regression, got 'logistic'"),
-        ({"loss": 3}, r"loss must be one of .* got 3"),
         ({"penalty": "ridge"}, r"penalty must be one of 'relation', .* or a callable that returns one, got 'ridge'"),
         ({"penalty": 0.5}, r"penalty must be one of .* got 0.5"),
         ({"solver": "newton"}, r"solver 'newton' cannot solve a Problem with the relation penalty; use solver='joint'"),
@@ -123,15 +126,10 @@ def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name():
         ({"penalty": "mixed", "solver": Joint()}, r"solver 'joint' cannot solve a MixedNormProblem"),
         ({"penalty": LpPenalty}, r"penalty must be one of .* got <class 'kernelkin.paper.penalties.norms.LpPenalty'>"),
         ({"penalty": lambda shape: None}, r"the callable penalty must return a penalty, but it returned None"),
-        ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelEstimator must be .* Got 3 instead"),
+        ({"solver": 3}, r"The 'solver' parameter of MultiTaskKernelRegressor must be .* Got 3 instead"),
     ]:
         with pytest.raises(ValueError, match=message):
-            MultiTaskKernelEstimator(**parameters).fit(X, Y, tasks=TASKS)
-
-
-def test_a_regressor_has_no_decision_function():
-    assert not hasattr(MultiTaskKernelEstimator(), "decision_function")
-    assert hasattr(MultiTaskKernelEstimator(loss="hinge"), "decision_function")
+            MultiTaskKernelRegressor(**parameters).fit(X, Y, tasks=TASKS)
 
 
 def test_a_second_fit_drops_what_only_the_first_one_had():

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 import kernelkin
-from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper import MultiTaskKernelClassifier
 from kernelkin.registry import find_model
 from scikit_learn_checks import PROBABILITIES, WEIGHTS, check_without_probabilities, run_checks
 
@@ -46,7 +46,7 @@ CHECKED = [
     "MRCERegressor",
 ]
 VARIANTS = {
-    "MultiTaskKernelEstimator, hinge": MultiTaskKernelEstimator(loss="hinge"),
+    "MultiTaskKernelClassifier": MultiTaskKernelClassifier(),
 }
 CHECKS_OF_PARAMETERS = [
     check_parameters_default_constructible,
@@ -110,7 +110,7 @@ def test_every_estimator_is_public_and_of_its_kind():
         assert model.classifier is None or is_classifier(model.classifier())
         assert model.regressor is None or not is_classifier(model.regressor())
     listed = {estimator.__name__ for model in MODELS for estimator in model.estimators}
-    assert set(kernelkin.paper.models.__all__) - listed == {"MultiTaskKernelEstimator"}
+    assert set(kernelkin.paper.models.__all__) - listed == {"MultiTaskKernelClassifier", "MultiTaskKernelRegressor"}
 
 
 @cache

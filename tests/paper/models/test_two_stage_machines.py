@@ -16,7 +16,7 @@ from kernelkin import (
 from kernelkin.estimators import RunOptions
 from kernelkin.kernels.families import linear_kernels
 from kernelkin.kernels.kernel import fit_kernels
-from kernelkin.paper import MultiTaskKernelEstimator
+from kernelkin.paper import MultiTaskKernelRegressor
 from kernelkin.paper.fitting.targets import Classification, Regression
 from kernelkin.paper.fitting.two_stage import TwoStageFit
 from kernelkin.paper.penalties import FixedWeights
@@ -113,7 +113,7 @@ def test_the_machines_are_those_of_fixed_weights():
     data = problem("regression")
     model = TwoStageMKMTRLRegressor(data.kernels, C=3.0, n_rounds=2000, random_state=0)
     model.fit(data.data, data.target, tasks=data.tasks)
-    other = MultiTaskKernelEstimator(data.kernels, C=3.0, penalty=FixedWeights(model.kernel_weights_.T))
+    other = MultiTaskKernelRegressor(data.kernels, C=3.0, penalty=FixedWeights(model.kernel_weights_.T))
     other.fit(data.data, data.target, tasks=data.tasks)
     assert model.objective_ == pytest.approx(other.objective_, rel=1e-10)
     expected = other.predict(data.data_test, data.tasks_test)

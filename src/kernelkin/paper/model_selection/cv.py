@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -25,9 +24,8 @@ from ...estimators import Fitted, MultiTaskEstimator, TaskRouted, device_of
 from ...exceptions import warn_user
 from ...memory import check_memory
 from ...parameters import PARAMETERS, Parameter, describe
-from ..fitting.fit import Fit
 from ..fitting.targets import Regression
-from ..mixes.search import TaskMixes, TaskMixFit
+from ..mixes import TaskMixFit, TaskMixPlan
 from ..models.base import PaperClassifier, PaperEstimator, PaperRegressor
 from ..models.machines import MKMTRLClassifier, MKMTRLRegressor, even_weights
 from .grid import MAX_EXTENSIONS, Line, beyond, default_grid, make_lines, read_grid
@@ -340,34 +338,31 @@ class MKMTRLRegressorCV(BaseSearch):
     """
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        if hasattr(self, "task_choices_"):
-            del self.task_choices_
-        return self._fit_task_mixes(model, data) if self.per_task else super()._fit_data(model, data)
-
-    def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
-        return self._task_mixes(model).plan(data).memory().peak if self.per_task else super()._bytes(model, data)
-
-    def _task_mixes(self, model: MKMTRLRegressor) -> TaskMixFit:
-        """Return the specification for `per_task=True`; see `kernelkin.paper.mixes`."""
-        given = {name: getattr(model, name) for name in ("kernels", "parsimony", "normalize", "tol", "device")}
-        targets = Regression(model.loss, model.epsilon, model.fit_intercept)
-        return TaskMixFit(Fit(targets=targets, penalty=even_weights, **given))
-
-    def _fit_task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        """Choose kernel weights and strength for each task, and store the results of all candidates."""
-        given = [name for name in ("grid", "couplings") if getattr(self, name) is not None]
-        if given:
-            raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {', '.join(given)}")
-        began = time.perf_counter()
-        plan = self._task_mixes(model).plan(data)
+        self.__dict__.pop("task_choices_", None)
+        if not self.per_task:
+            return super()._fit_data(model, data)
+        began, plan = time.perf_counter(), self._task_mixes(model, data)
         check_memory(plan.memory())
-        fitted, found = plan.run_chosen(model.run_options())
-        self.cv_results_ = _tabulate_mixes(found)
+        fitted = plan.run(model.run_options())
+        found = fitted.attributes.pop("task_mixes")
+        self.cv_results_, self.task_choices_ = found.table(), found.choices
         self._choose()
-        self.n_splits_, self.task_choices_ = len(data.X), found.choices
-        self.refit_time_ = float(fitted.attributes["history_"]["seconds"][-1])
+        self.n_splits_, self.refit_time_ = len(data.X), float(fitted.attributes["history_"]["seconds"][-1])
         self.search_time_ = time.perf_counter() - began - self.refit_time_
         return fitted
+
+    def _bytes(self, model: MKMTRLRegressor, data: TaskData) -> int:
+        return self._task_mixes(model, data).memory().peak if self.per_task else super()._bytes(model, data)
+
+    def _task_mixes(self, model: MKMTRLRegressor, data: TaskData) -> TaskMixPlan:
+        """Return the plan for `per_task=True`; see `kernelkin.paper.mixes`."""
+        for name in ("grid", "couplings"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"per_task=True chooses kernel weights for each task and cannot use {name}")
+        names = ("kernels", "parsimony", "normalize", "tol", "device")
+        targets = Regression(model.loss, model.epsilon, model.fit_intercept)
+        given = {name: getattr(model, name) for name in names}
+        return TaskMixFit(targets=targets, penalty=even_weights, **given).plan(data)
 
     def make_model(self) -> MKMTRLRegressor:
         return MKMTRLRegressor(**_model_parameters(self, MKMTRLRegressor))
@@ -377,24 +372,3 @@ def _model_parameters(search: Any, model: type) -> dict[str, Any]:
     """Return the parameters that a search passes to its model; not callback and verbose."""
     shared = set(search.get_params(deep=False)) - {"callback", "verbose"}
     return {name: getattr(search, name) for name in model().get_params(deep=False) if name in shared}
-
-
-def _tabulate_mixes(found: TaskMixes) -> dict[str, Any]:
-    """Return `cv_results_` with a row per mix and strength: mean R^2 over tasks and its standard error."""
-    n_mixes, n_strengths, n_tasks = found.errors.shape
-    scores = 1.0 - found.errors.reshape(-1, n_tasks) / found.variance
-    params = [
-        {"kernel_weights": found.mixes[m].tolist(), "C": float(found.strengths[c])}
-        for m in range(n_mixes)
-        for c in range(n_strengths)
-    ]
-    mean = scores.mean(axis=1)
-    return {
-        "params": params,
-        "param_C": np.array([row["C"] for row in params]),
-        "mean_test_score": mean,
-        "standard_error": scores.std(axis=1) / np.sqrt(n_tasks),
-        "rank_test_score": rankdata(-mean, "min").astype(int),
-        "converged": np.ones(len(params), dtype=bool),
-        "n_tasks": np.bincount(found.choices @ [n_strengths, 1], minlength=len(params)),
-    }

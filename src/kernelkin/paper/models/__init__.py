@@ -1,6 +1,5 @@
 """The estimators of the paper."""
 
-from .composed import MultiTaskKernelEstimator
 from .linear import FESRegressor, LassoRegressor, MeanRegressor, MRCERegressor, OLSRegressor
 from .machines import (
     AverageClassifier,
@@ -14,6 +13,8 @@ from .machines import (
     MKMTFLRegressor,
     MKMTRLClassifier,
     MKMTRLRegressor,
+    MultiTaskKernelClassifier,
+    MultiTaskKernelRegressor,
     STLClassifier,
     STLRegressor,
 )
@@ -40,7 +41,8 @@ __all__ = [
     "MTRLClassifier",
     "MTRLRegressor",
     "MeanRegressor",
-    "MultiTaskKernelEstimator",
+    "MultiTaskKernelClassifier",
+    "MultiTaskKernelRegressor",
     "OLSRegressor",
     "STLClassifier",
     "STLRegressor",

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from ...data.arrays import listing
 from ...kernels.families import is_precomputed, resolve_kernels
@@ -18,7 +18,7 @@ from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter,
 from ..fitting.fit import Fit, Shape
 from ..fitting.targets import Classification, Regression
 from ..penalties.norms import FixedWeights, LpPenalty, MixedNorm, SharedLpPenalty, SimplexPenalty
-from ..penalties.relation import RelationPenalty
+from ..penalties.relation import Penalty, RelationPenalty
 from ..solvers.descents import StochasticApproximation
 from .base import PaperClassifier, PaperRegressor
 
@@ -80,6 +80,15 @@ def relation_penalty(
     return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
 
+# Penalties by name, with default parameters. All but the last are homogeneous of degree two.
+NAMED_PENALTIES: dict[str, Any] = {
+    "relation": relation_penalty,
+    "lp": LpPenalty(),
+    "shared": SharedLpPenalty(),
+    "mixed": MixedNorm(),
+}
+
+
 def choose_kernel(kernel: Any, names: list[str]) -> int:
     """Return the position of a kernel given by position, by name or as None.
 
@@ -112,6 +121,25 @@ _COUPLED = (
     "kernels * C mu parsimony couplings sharing prior shrinkage min_rank evenness targets "
     f"normalize unknown_tasks task_column solver init {_SOLVED}"
 )
+_COMPOSED = (
+    "kernels * penalty solver C mu parsimony couplings sharing targets normalize unknown_tasks task_column "
+    f"init {_SOLVED}"
+)
+_PARTS: dict[str, Parameter] = {
+    "penalty": Parameter(
+        '{"relation", "lp", "shared", "mixed"}, penalty or callable',
+        "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+        "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
+        "returns a penalty.",
+        default="relation",
+    ),
+    "solver": Parameter(
+        "str, solver or None",
+        "The name or an instance of a solver in `paper.solvers`, or of your own subclass of `paper.solvers.Solver`. "
+        "None: the default solver of the problem.",
+        [str, HasMethods("run"), None],
+    ),
+}
 
 
 @describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
@@ -325,3 +353,63 @@ class MKMTRLRegressor(PaperRegressor):
     """
 
     specification = MKMTRLClassifier.specification
+
+
+@describe((*KERNEL_MACHINE, *COUPLED), {}, _COMPOSED, **_PARTS)
+class MultiTaskKernelClassifier(PaperClassifier):
+    """Custom classifier: kernel machines with any penalty on the kernel weights, and any solver.
+
+    The duality gap of solutions is certified, as for the other models of this library; see
+    `MultiTaskKernelRegressor`.
+    """
+
+    def specification(self) -> Fit:
+        penalty: Any = self.penalty
+        is_named = isinstance(penalty, str) and penalty in NAMED_PENALTIES
+        if is_named:
+            penalty = NAMED_PENALTIES[penalty]
+        elif not _is_penalty(penalty):
+            if isinstance(penalty, type) or not callable(penalty):
+                names = ", ".join(map(repr, NAMED_PENALTIES))
+                raise ValueError(
+                    f"penalty must be one of {names}, a penalty, or a callable that returns one, got {penalty!r}"
+                )
+            penalty = partial(_made_penalty, make=penalty)
+        return make_fit(Fit, self, penalty=penalty, has_path=is_named and not isinstance(penalty, MixedNorm))
+
+
+@describe((*KERNEL_MACHINE, *COUPLED), {}, _COMPOSED, **_PARTS)
+class MultiTaskKernelRegressor(PaperRegressor):
+    """Custom regressor: kernel machines with any penalty on the kernel weights, and any solver.
+
+    The duality gap of solutions is certified, as for the other models of this library.
+
+    Examples
+    --------
+    Sparse kernel weights in each task (1-norm):
+
+    >>> import numpy as np
+    >>> from kernelkin.paper import MultiTaskKernelRegressor
+    >>> from kernelkin.paper.penalties import LpPenalty
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) + 0.1 * X[:, 1]])
+    >>> model = MultiTaskKernelRegressor(penalty=LpPenalty(p=1), C=10).fit(X, Y)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
+    """
+
+    specification = MultiTaskKernelClassifier.specification
+
+
+def _is_penalty(penalty: Any) -> bool:
+    methods = ("value_and_gradient", "bound", "relation")
+    has_methods = all(callable(getattr(penalty, name, None)) for name in methods)
+    return isinstance(penalty, MixedNorm) or (has_methods and not isinstance(penalty, type))
+
+
+def _made_penalty(shape: Shape, make: Any) -> Penalty | MixedNorm:
+    penalty = make(shape)
+    if not _is_penalty(penalty):
+        raise ValueError(f"the callable penalty must return a penalty, but it returned {penalty!r}")
+    return penalty

@@ -1,9 +1,8 @@
 """The kernel between columns of a table with missing values."""
 
 import numpy as np
-import pytest
 
-from kernelkin.kernels import profile_kernel
+from experiments.likeness import profile_kernel
 
 
 def grouped(rng, n=60, missing=0.2):
@@ -46,10 +45,3 @@ def test_columns_without_values_or_spread_are_like_no_other():
     np.testing.assert_array_equal(kernel[-1], np.eye(7)[-1])
     np.testing.assert_allclose(kernel[:-1, :-1], profile_kernel(table), atol=1e-10)
     np.testing.assert_array_equal(profile_kernel(np.ones((4, 3))), np.eye(3))
-
-
-def test_tables_that_are_none_are_refused():
-    with pytest.raises(ValueError, match=r"^table must have two dimensions and no infinite values"):
-        profile_kernel(np.array([[1.0, np.inf], [0.0, 1.0]]))
-    with pytest.raises(ValueError, match=r"two dimensions and no infinite values, got shape \(3,\)$"):
-        profile_kernel(np.ones(3))

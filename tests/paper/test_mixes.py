@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from kernelkin import MKMTRLRegressorCV
 from kernelkin.paper.grams.operator import SharedOperator
-from kernelkin.paper.mixes import errors
-from kernelkin.paper.mixes.errors import Spectrum, TaskTargets, information, shrunk_components
-from kernelkin.paper.mixes.search import choose_mixes, expected_gains, gains_of_own_weights, mean_strengths
+from kernelkin.paper.mixes import (
+    STRENGTHS,
+    Mix,
+    bounded_least_squares,
+    choose_mixes,
+    expected_gains,
+    gain_of_own_weights,
+    mean_strengths,
+    shrunk_components,
+)
 
 N, T = 24, 5
 RNG = np.random.default_rng(0)
@@ -23,6 +31,12 @@ MIX, STRENGTH = np.array([0.5, 0.3, 0.2]), 0.7
 
 def operator_on(arrays, stack=STACK):
     return SharedOperator(arrays, arrays.array(stack))
+
+
+def mix_on(arrays, targets, intercept, weights=MIX, stack=STACK):
+    """A mix on the rows, with centred targets."""
+    targets = targets - targets.mean(axis=0) if intercept else targets
+    return Mix(operator_on(arrays, stack), arrays.array(targets), intercept, np.asarray(weights))
 
 
 def ridge(gram, y, intercept):
@@ -37,9 +51,8 @@ def ridge(gram, y, intercept):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_left_out_errors_are_those_of_refits(arrays, intercept):
-    targets = TaskTargets(operator_on(arrays), Y, intercept, np.ones(1))
-    spectrum = Spectrum(targets, MIX)
-    found = arrays.numpy(spectrum.left_out(spectrum.vectors.T @ arrays.array(targets.Y), STRENGTH))
+    mix = mix_on(arrays, Y, intercept)
+    found = arrays.numpy(mix.left_out(mix.vectors.T @ mix.Y, STRENGTH))
     gram = STRENGTH * np.tensordot(MIX, STACK, 1)
     for i in range(N):
         kept = np.delete(np.arange(N), i)
@@ -49,17 +62,14 @@ def test_left_out_errors_are_those_of_refits(arrays, intercept):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept, monkeypatch):
-    monkeypatch.setattr(errors, "_TRACE_ROWS", 10)  # in parts, the last of them smaller
-    operator = operator_on(arrays)
-    targets = TaskTargets(operator, Y, intercept, np.ones(1))
-    spectrum = Spectrum(targets, MIX)
+def test_a_scoring_step_solves_the_equations_of_variance_components(arrays, intercept):
+    mix = mix_on(arrays, Y, intercept)
     P = np.eye(N) - (1 / N if intercept else 0.0)
     R = np.linalg.pinv(P @ (STRENGTH * np.tensordot(MIX, STACK, 1) + np.eye(N)) @ P)
     parts = [np.eye(N), *STACK]
     S = np.array([[np.trace(R @ first @ R @ second) for second in parts] for first in parts])
-    np.testing.assert_allclose(information(operator, spectrum.inverse(STRENGTH)), S, rtol=1e-9)
-    moments = targets.moments(spectrum, STRENGTH, arrays.array(P @ Y))
+    np.testing.assert_allclose(mix.information(STRENGTH), S, rtol=1e-9)
+    moments = [arrays.numpy(row) for row in mix.moments(arrays.array(P @ Y), STRENGTH)]
     expected = [np.einsum("it,ij,jt->t", Y, R @ part @ R, Y) for part in parts]
     np.testing.assert_allclose(moments[:-1], expected, rtol=1e-9)
     np.testing.assert_allclose(moments[-1], np.einsum("it,ij,jt->t", Y, R, Y), rtol=1e-9)
@@ -72,80 +82,81 @@ def test_components_of_many_rows_are_those_of_the_task():
     np.testing.assert_allclose(alike[:, 0], alike[:, 1], rtol=1e-2)
 
 
-def test_many_tasks_have_the_components_of_few():
+def test_components_are_the_best_that_are_not_negative():
     rng = np.random.default_rng(6)
     roots, theta = rng.normal(size=(8, 5)), np.maximum(rng.normal(size=(5, 40)), 0.0)
-    S = 40 * roots.T @ roots
-    moments = S @ theta + 6 * rng.normal(size=(5, 8)) @ rng.normal(size=(8, 40))
-    few, many = shrunk_components(S, np.tile(moments, 4)), shrunk_components(S, np.tile(moments, 8))
-    assert (few == 0).any()
-    np.testing.assert_allclose(many[:, :160], few, atol=2e-2)
+    wanted = 10 * roots @ theta + 6 * rng.normal(size=(8, 40))
+    found = bounded_least_squares(100 * roots.T @ roots, 10 * roots.T @ wanted)
+    assert (found == 0).any()
+    np.testing.assert_allclose(found.T, [nnls(10 * roots, column)[0] for column in wanted.T], atol=1e-6)
 
 
 def test_gains_are_drawn_towards_all_tasks_by_what_rows_can_tell():
     gains = np.array([[3.0, -1.0, 1.0, 1.0]])
-    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 1e-6)), gains, atol=1e-9)
-    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 10.0)), 1.0)
-    uneven = expected_gains(gains, np.array([[0.1, 1.0, 0.1, 0.1]]))[0]
+    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 1e-12)), gains, atol=1e-9)
+    np.testing.assert_allclose(expected_gains(gains, np.full((1, 4), 100.0)), 1.0)
+    uneven = expected_gains(gains, np.array([[0.01, 1.0, 0.01, 0.01]]))[0]
     assert uneven[0] > 2.9 and -1.0 < uneven[1] < 0.5
     np.testing.assert_array_equal(expected_gains(gains, np.zeros((1, 4))), gains)
 
 
 def test_strengths_are_weighted_by_likelihood():
-    strengths, gains = np.array([0.1, 1.0, 10.0]), np.array([[0.0], [0.0], [-5.0]])
-    np.testing.assert_allclose(mean_strengths(strengths, gains, np.ones(1), 100), np.sqrt(0.1))
+    gains = np.full((len(STRENGTHS), 1), -5.0)
+    gains[[6, 8]] = 0.0
+    np.testing.assert_allclose(mean_strengths(gains, np.ones(1), 100), STRENGTHS[7])
 
 
 def test_own_weights_must_predict_rows_that_were_held_out(arrays):
     rng = np.random.default_rng(4)
     Z = rng.normal(size=(2, 80, 3))
     stack = np.array([z @ z.T / 3 for z in Z])
+    # Of one kernel alone each.
     targets = np.column_stack([z @ rng.normal(size=(3, 6)) for z in Z]) + 0.1 * rng.normal(size=(80, 12))
-    given = TaskTargets(operator_on(arrays, stack), targets, True, np.logspace(-1, 2, 4))
-    every = np.arange(12)
-    # Of one kernel alone each: tasks of the other kernel gain by weights of their own, those of this one do not.
-    gains, spread = gains_of_own_weights(given, [(every, np.array([0.5, 0.5]), 1.0)], np.eye(2)[:, [0] * 12] * 10)
-    assert (gains[6:] > 2 * spread[6:]).all()
-    assert (gains[:6] < 2 * spread[:6] + 1e-3).all()
-    one = TaskTargets(operator_on(arrays, stack[:1]), given.Y, True, given.strengths)
-    gains, _ = gains_of_own_weights(one, [(every, np.ones(1), 1.0)], np.full((1, 12), 10.0))
-    np.testing.assert_allclose(gains, 0.0, atol=1e-12)
+    operator, Y = operator_on(arrays, stack), arrays.array(targets)
+    groups = [(np.arange(12), np.array([0.5, 0.5]), 1.0)]
+    right = np.repeat(np.eye(2), 6, axis=1) * 10
+    assert gain_of_own_weights(operator, Y, True, groups, right[::-1]) > 1.0
+    assert gain_of_own_weights(operator, Y, True, groups, np.full((2, 12), 5.0)) > 1e-3
+    assert gain_of_own_weights(operator, Y, True, groups, right) < 1e-3
+    one = operator_on(arrays, stack[:1])
+    groups = [(np.arange(12), np.ones(1), 1.0)]
+    assert gain_of_own_weights(one, Y, True, groups, np.full((1, 12), 10.0)) == pytest.approx(0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_gains_of_own_weights_are_those_of_plain_machines(arrays, intercept):
-    n, members, strength = 32, np.arange(T), 1.5
+def test_the_gain_of_own_weights_is_that_of_plain_machines(arrays, intercept):
+    n, strength = 32, 1.5
     Z = np.random.default_rng(7).normal(size=(3, n, 4))
     stack = np.array([z @ z.T / 4 for z in Z])
     targets = np.column_stack([Z[t % 3][:, t % 4] for t in range(T)]) + 3.0
-    given = TaskTargets(operator_on(arrays, stack), targets, intercept, np.ones(1))
     shared = np.outer([0.2, 0.3, 0.5], np.linspace(1, 5, T))
-    gains, spread = gains_of_own_weights(given, [(members, MIX, strength)], shared)
+    groups = [(np.arange(3), MIX, strength), (np.arange(3, T), MIX[::-1], strength)]
+    found = gain_of_own_weights(operator_on(arrays, stack), arrays.array(targets), intercept, groups, shared)
     order = np.random.default_rng(0).permutation(n)
     held, rows = np.sort(order[: n // 4]), np.sort(order[n // 4 :])
-    kept = given.take(rows)
-    own = kept.own_weights(Spectrum(kept, MIX), strength, members)
-    np.testing.assert_allclose(own.sum(axis=0), 1.0)
 
     def squares(weights, t):
         gram = np.tensordot(weights, stack, 1)
         a, c = ridge(gram[np.ix_(rows, rows)], targets[rows, t], intercept)
-        return (targets[held, t] - gram[np.ix_(held, rows)] @ a - c) ** 2
+        return np.mean((targets[held, t] - gram[np.ix_(held, rows)] @ a - c) ** 2)
 
-    for t in range(T):
-        fall = squares(shared[:, t], t) - squares(own[:, t] * shared[:, t].sum(), t)
-        assert gains[t] == pytest.approx(fall.mean(), abs=0.02 * np.abs(fall).mean())
-        assert spread[t] == pytest.approx(fall.std() / np.sqrt(len(held)), rel=0.05)
+    falls = []
+    for members, mix, _ in groups:
+        kept = mix_on(arrays, targets[rows][:, members], intercept, mix, stack[:, rows][:, :, rows])
+        own = kept.own_weights(strength, np.arange(len(members)))
+        np.testing.assert_allclose(own.sum(axis=0), 1.0)
+        for weights, t in zip(own.T, members, strict=True):
+            falls.append(squares(shared[:, t], t) - squares(weights * shared[:, t].sum(), t))
+    assert found == pytest.approx(np.mean(falls), abs=0.02 * np.abs(falls).mean())
 
 
 def test_gains_over_a_reference_are_differences_of_errors(arrays):
-    targets = TaskTargets(operator_on(arrays), Y, True, np.array([0.1, 1.0, 10.0]))
-    spectrum, reference = Spectrum(targets, MIX), Spectrum(targets, np.array([1.0, 0.0, 0.0]))
-    errors, gains, spread = targets.errors(spectrum, reference, 1.0)
-    base = targets.errors(reference)[0][1]
-    np.testing.assert_allclose(gains, base - errors, atol=1e-12)
-    np.testing.assert_allclose(targets.errors(reference, reference, 1.0)[1][1], 0.0, atol=1e-12)
-    assert (spread > 0).all()
+    # Of a single task, whose gains are not drawn towards those of others.
+    mix, even = mix_on(arrays, Y[:, :1], True), mix_on(arrays, Y[:, :1], True, [1.0, 0.0, 0.0])
+    (errors, gains), (base, none) = mix.errors(even), even.errors(even)
+    one = STRENGTHS.tolist().index(1.0)
+    np.testing.assert_allclose(gains, base[one] - errors, atol=1e-12)
+    np.testing.assert_allclose(none[one], 0.0, atol=1e-12)
 
 
 def test_groups_are_of_tasks_with_similar_mixes(arrays):
@@ -166,8 +177,8 @@ def test_tasks_choose_their_own_kernels(arrays):
     targets = signal / signal.std(axis=0) + 0.5 * rng.normal(size=signal.shape)
     found = choose_mixes(operator_on(arrays, np.array([z @ z.T / 4 for z in Z])), targets, has_intercept=True)
     assert (found.B.argmax(axis=0) == np.arange(30) % 3).all()
-    assert found.errors.shape == (len(found.mixes), len(found.strengths), 30)
-    assert (found.errors.min(axis=(0, 1)) < 0.5 * found.variance).all()
+    assert found.errors.shape == (len(found.mixes), len(STRENGTHS), 30)
+    assert (found.errors.min(axis=(0, 1)) < 0.5).all()
     np.testing.assert_allclose(found.mixes.sum(axis=1), 1.0)
 
 

@@ -66,10 +66,15 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     jobs = list(product(options.kinds, range(options.seeds)))
     found = Parallel(options.n_jobs)(delayed(inside)(*job) for job in jobs)
-    print("| data | levels within two standard errors | slopes | effects |\n| --- | --- | --- | --- |")
+    print("| data | levels within two standard errors | slopes | seeds | effects |\n| --- | --- | --- | --- | --- |")
     for kind in options.kinds:
-        levels, slopes = (
-            [each for (k, _), part in zip(jobs, found, strict=True) if k == kind for each in part[i]] for i in (0, 1)
-        )
-        of_slopes = f"{np.mean(slopes):.3f}" if slopes else ""
-        print(f"| {KINDS[kind]} | {np.mean(levels):.3f} | {of_slopes} | {len(levels) + len(slopes)} |", flush=True)
+        parts = [part for (k, _), part in zip(jobs, found, strict=True) if k == kind]
+        levels, slopes = (share([part[i] for part in parts]) for i in (0, 1))
+        count = sum(len(each) for part in parts for each in part)
+        print(f"| {KINDS[kind]} | {levels} | {slopes} | {options.seeds} | {count} |", flush=True)
+
+
+def share(by_seed: list[list[bool]]) -> str:
+    """Return the share of effects within two standard errors, with its standard error over seeds."""
+    each = np.array([np.mean(part) for part in by_seed if part])
+    return f"{each.mean():.3f} ± {each.std(ddof=1) / len(each) ** 0.5:.3f}" if len(each) > 1 else ""

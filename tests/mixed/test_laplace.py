@@ -6,6 +6,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from kernelkin.mixed import Bernoulli, Layout, Level, MixedModel, Part, Poisson
+from kernelkin.mixed.covariance import Prior
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.terms import JITTER
 from mixed.problems import LIKELIHOODS, make_model, make_rows, terms_of
@@ -19,10 +20,9 @@ def test_the_gradient_at_the_mode_is_zero(likelihood, dense):
     """At the mode a = inv(K) f is the slope of the log density, row by row."""
     terms = [terms_of(ROWS)[name] for name in ("mean", "level", "linear", "common and own smooth")]
     model = make_model(ROWS, terms, likelihood, dense)
-    a = model.solved[0].a[:, 0]
-    f = model.predict(ROWS.X, ROWS.groups, variance=False)[0][:, 0]
-    offset = ROWS.offset if likelihood == "poisson" else 0.0
-    slope = LIKELIHOODS[likelihood].derivatives(ROWS.targets[likelihood], f + offset)[0]
+    part = model.parts[0]
+    a = model.likelihood.evaluate(Prior(part.blocks(model.terms), model.p_), part)[3].a[:, 0]
+    slope = LIKELIHOODS[likelihood].derivatives(ROWS.targets[likelihood], part.state["f"] + part.offset)[0]
     np.testing.assert_allclose(a, ROWS.weight * slope, atol=1e-4)
     assert np.abs(a).max() > 0.1
 
@@ -56,6 +56,20 @@ def test_the_evidence_is_near_its_integral(likelihood, y, close):
     density = np.exp(likelihood.log_density(y[0], A) + likelihood.log_density(y[1], B))
     evidence = (prior * density).sum() * (grid[1] - grid[0]) ** 2
     assert abs(model.objective(x)[0] + np.log(evidence)) < close
+
+
+def test_the_mean_of_a_log_rate_is_near_its_integral():
+    """Three counts of one group, whose log rate has a skewed posterior: the mean is below the mode."""
+    y, variance = np.array([0.0, 2.0, 1.0]), 0.7
+    model = MixedModel([Level()], 0.0, Poisson())
+    model.parts = [Part(Layout.dense(np.zeros((3, 0)), [np.zeros(3, int)]), y[:, None], np.ones(3), 1.0)]
+    found, left = model.set_parameters(np.log([variance])).predict(np.zeros((1, 0)), [np.zeros(1, int)])
+    f = np.linspace(-8, 5, 5001)
+    density = np.exp(-0.5 * f**2 / variance + Poisson().log_density(y[:, None], f).sum(0))
+    density /= density.sum()
+    assert abs(found[0, 0] - density @ f) < 0.02
+    assert density @ f < model.parts[0].state["f"][0] - 0.05
+    np.testing.assert_allclose(Poisson().mean(found[0, 0], left[0]), density @ np.exp(f), rtol=0.02)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "bernoulli"])

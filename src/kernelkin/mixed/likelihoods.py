@@ -100,15 +100,21 @@ class Laplace:
         return self._mode(prior, part)[1]
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
-        y, w = part.z[:, 0], part.weight
         f, solved, loss = self._mode(prior, part)
-        _, W, third = self.derivatives(y, f + part.offset)
-        curvature = np.maximum(w * W, LEAST_CURVATURE)
+        _, curvature, skew = self._skew(part, f, solved)
         value = loss + 0.5 * solved.log_det + 0.5 * np.log(curvature).sum()
-        variance = (1.0 - solved.diagonal() / curvature) / curvature
-        s = -0.5 * variance * w * third
-        gradient, _ = solved.gradient(1.0, solved.apply((s / curvature)[:, None]))
+        gradient, _ = solved.gradient(1.0, solved.apply((-skew / curvature)[:, None]))
         return float(value), gradient, 0.0, solved
+
+    def _skew(self, part: Any, f: np.ndarray, solved: Solved) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the first derivative and the curvature (N,) at the mode, and half the variance times the third one.
+
+        To second order, the expected first derivative under the posterior is the sum of the first and the last part.
+        """
+        g, W, third = self.derivatives(part.z[:, 0], f + part.offset)
+        curvature = np.maximum(part.weight * W, LEAST_CURVATURE)
+        variance = (1.0 - solved.diagonal() / curvature) / curvature
+        return part.weight * g, curvature, 0.5 * variance * part.weight * third
 
     def _mode(self, prior: Prior, part: Any, tol: float = 1e-7, max_iter: int = 50):
         """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
@@ -192,6 +198,13 @@ class Poisson(Laplace):
     def start(self, y, offset):
         # The first Newton step from here is a regression on log counts.
         return np.log(y + 0.5) - offset
+
+    def solve(self, prior, part, noise=0.0):
+        # The posterior of a log rate is skewed: its mean is below its mode, where expected counts would be too large. A
+        # Newton step with the expected first derivative leads to the mean.
+        f, solved, _ = self._mode(prior, part)
+        g, curvature, skew = self._skew(part, f, solved)
+        return prior.solve(1.0 / curvature, (f + (g + skew) / curvature)[:, None])
 
     def noise_variance(self, model):
         # The variance of the logarithm of a count, for counts of this size.

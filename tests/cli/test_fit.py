@@ -184,7 +184,7 @@ def test_counts_with_their_exposure(run, tmp_path):
         tmp_path / "m.kin",
     ]
     out = run(*argv, "--loss", "poisson", "--set", "cv=2", compares=True)
-    assert "Counts: on request." in out and "groups never seen" in out
+    assert "Counts: on request; exposure: 'hours'." in out and "groups never seen" in out
     saved = load_model(tmp_path / "m.kin")
     assert [column.name for column in saved.schema.columns] == ["x"]
     # Twice the hours, twice the sales; intervals are of counts.

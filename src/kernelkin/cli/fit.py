@@ -62,8 +62,9 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         if comparison:
             with _cannot_lose(arguments.out):
                 about |= _compare(model, problem, recipe, schema, terminal, progress)
+            terminal.say()
         explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
-        terminal.say("", *(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
+        terminal.say(*(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
         with _cannot_lose(arguments.out):
             progress.begin("test of the relations of groups")
             tested = tested_relations(model, schema, frame, arguments.seed)

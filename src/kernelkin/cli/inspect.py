@@ -185,10 +185,11 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     table = table.sort_values("level", ascending=False)
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
-    unit = schema.target if schema is not None and schema.regression else "log odds"
+    unit = schema.target if schema is not None and schema.regression else f"log odds of {model.classes_[1]}"
     unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
     terminal.say(
-        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
+        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals"
+        f"{'; slopes with standard errors' if 'slope of' in ' '.join(table) else ''}."
     )
     titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
     cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}

@@ -104,7 +104,8 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     kind = "Counts" if arguments.loss == "poisson" else "Regression" if regression else "Classification"
-    notes.append(f"{kind}: {why}.")
+    exposure = arguments.exposure or arguments.offset
+    notes.append(f"{kind}: {why}{f'; exposure: {exposure!r}' if exposure else ''}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
     options = {name: getattr(arguments, name) for name in ("drop", "decimal", "day_first", "offset", "exposure")}
     options |= {"units": units, "standardise": arguments.loss != "poisson"}

@@ -35,7 +35,7 @@ KINDS = {"between groups": COLORS[0], "common to all groups": COLORS[1], "noise"
 def _scale_name(model: Any) -> str:
     """Return the scale that effects are on."""
     if is_classifier(model):
-        return "log odds"
+        return f"log odds of {model.classes_[1]}"
     return "logarithm of the count" if getattr(model, "loss", "squared") == "poisson" else "units of the target"
 
 

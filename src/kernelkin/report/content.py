@@ -112,6 +112,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                 "how": found.how,
                 "covered": found.covered,
                 "verdict": verdict,
+                "left_out": list(report.left_out),
             }
         )
     return compared

@@ -43,7 +43,11 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
         return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
     inputs = read_inputs(saved, rows[0])
     effects = effects_content(saved, *rows, inputs)
-    found |= {"quantity": _quantity(saved, model), "rows": len(rows[0]), "effects": effects}
+    quantity = _quantity(saved, model)
+    if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
+        # Predictions without an exposure.
+        quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
+    found |= {"quantity": quantity, "rows": len(rows[0]), "effects": effects}
     by_name = {one.name: one for one in inputs}
     main = [by_name[effect["name"]] for effect in effects]
     found["grid"] = grid_content(saved, rows[0], main[:GRID_COLUMNS]) if main else None
@@ -73,9 +77,11 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
     if len(groups) > 1:
+        # Evenly spaced by their predictions, so that a few rows have nearly the mean of all.
+        order = np.argsort(values_of(saved, X, np.full(len(X), groups[0])), kind="stable")
+        few = X[order[np.unique(((np.arange(CURVE_ROWS) + 0.5) * len(X) / CURVE_ROWS).astype(int))]]
         for one, effect in found[:CURVE_COLUMNS]:
-            few = np.tile(X[:CURVE_ROWS], (len(groups), 1))
-            curves = _curves(saved, one, few, np.repeat(groups, len(X[:CURVE_ROWS])))
+            curves = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
             effect["groups"] = groups.tolist()
             effect["curves"] = [numbers(curve) for curve in curves.reshape(len(groups), -1, curves.shape[1]).mean(1)]
     return [effect for _, effect in found]
@@ -169,7 +175,7 @@ def groups_content(saved: SavedModel) -> dict[str, Any] | None:
         return None
     scales = np.ones(1) if schema is None or is_classifier(model) else np.array(schema.target_scales)
     names = ("level", "low", "high", "raw_level")
-    unit = "log odds" if is_classifier(model) else _quantity(saved, model)
+    unit = f"log odds of {model.classes_[1]}" if is_classifier(model) else _quantity(saved, model)
     unit = f"log({unit})" if getattr(model, "loss", "") == "poisson" else unit
     return {"unit": unit, "coverage": COVERAGE} | {name: numbers(table[name].to_numpy() * scales) for name in names}
 

@@ -10,7 +10,7 @@ function answerSection(models) {
       make(
         "div",
         { class: "pair" },
-        models.map((model) => make("div", { class: "of-model" }, make("h3", {}, model.name), answer(model))),
+        models.map((model) => make("div", { class: partClass(model) }, make("h3", {}, model.name), answer(model))),
       ),
       versus(models),
     );}
@@ -38,11 +38,13 @@ function judgement(model) {
   if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
     return ["No model predicts better than the mean", "bad", C.verdict];
   }
-  if (others.some((other) => other.sign < 0)) return [`${capital(bestOther(C).title)} is better here`, "bad", C.verdict];
+  if (others.some((other) => other.sign < 0)) {
+    return [`${capital(bestOther(C).title)} is better here`, "bad", C.verdict];
+  }
   if (others.every((other) => other.sign > 0)) {
     return [`Use this model: ahead of all ${others.length} it was compared with`, "good", C.verdict];
   }
-  return [`Not clearly better than ${lower(bestOther(C).title)}`, "warn", C.verdict];
+  return [`Not clearly better than ${bestOther(C).title}`, "warn", C.verdict];
 }
 
 const PILLS = {
@@ -59,7 +61,7 @@ function answer(model) {
     {},
     make("span", { class: `pill ${tone}` }, E || first ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
-    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", ""))),
+    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", "").replace(/(?<= )-(?=\d)/g, "−"))),
   );
   if (E) left.append(keyFigures(model));
   return make(
@@ -105,7 +107,7 @@ function keyFigures(model) {
   ]);
   if (C) {
     const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
-    facts.push([`Gain over ${lower(best.title)}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
+    facts.push([`Gain over ${best.title}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
   }
   if (E.kind === "regression") {
     facts.push(["Typical error", text(E.error), `mean absolute error${target}`]);
@@ -125,7 +127,9 @@ function keyFigures(model) {
     make(
       "p",
       { class: "soft small", style: "margin-top:14px" },
-      `${capital(E.question)}: ${E.source}. ` + (within ? `R² within groups is ${text(within[1])}. ${E.within_means}.` : ""),
+      `${capital(E.question)}: ${E.source}. ` +
+        (within ? `R² within groups is ${text(within[1])}. ${E.within_means}. ` : "") +
+        (C?.left_out.length ? `Not compared for lack of time: ${C.left_out.join(", ")}.` : ""),
     ),
   );
 }
@@ -137,7 +141,6 @@ function bestOther(compared) {
   const others = compared.models.filter((other) => !other.ours).sort((a, b) => b.mean - a.mean);
   return others.find((other) => other.sign < 0) || others.find((other) => other.sign === 0) || others[0];
 }
-const lower = (words) => words.charAt(0).toLowerCase() + words.slice(1);
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their score. The line at a model is the interval of the difference from this model. */
@@ -193,6 +196,11 @@ function comparisonPicture(C) {
               tooltip,
               color: { field: "kind", scale: { domain: ["ours", "other"], range: [c.accent, c.soft] }, legend: null },
             },
+          },
+          {
+            // The edge keeps the numbers readable where the dashed line crosses them.
+            mark: { type: "text", dy: -13, fontSize: 11, stroke: c.paper, strokeWidth: 4, aria: false },
+            encoding: { x: { field: "mean", type: "quantitative" }, text: { field: "mean", format: ".3f" } },
           },
           {
             mark: { type: "text", dy: -13, fontSize: 11, color: c.ink },

@@ -40,7 +40,7 @@ function membersTable(F) {
     rows: F.members,
     columns: [
       { title: "structure", left: true, value: (r) => r[0] },
-      { title: "error on held-out rows", value: (r) => r[1], show: (value) => text(value) },
+      { title: "error on held-out rows", value: (r) => r[1], show: evenly(F.members.map((r) => r[1])) },
       { title: "weight", value: (r) => r[2], show: (value) => percent(value) },
     ],
   }).element;
@@ -133,14 +133,14 @@ function columnsTable(model) {
   const d = model.data;
   if (!d) return null;
   const rows = [
-    ...d.columns.map(([name, words]) => ({ name, words, used: "yes" })),
-    ...d.left_out.map(([name, words]) => ({ name, words: `left out: ${words}`, used: "no" })),
+    ...d.columns.map(([name, words]) => ({ name, words })),
+    ...d.left_out.map(([name, words]) => ({ name, words: `left out: ${words}` })),
   ];
   return dataTable({
     caption: "Columns, and how they were read",
     file: "columns",
     rows,
-    columns: [{ title: "column", left: true, value: (r) => r.name }, { title: "used", value: (r) => r.used }, {
+    columns: [{ title: "column", left: true, value: (r) => r.name }, {
       title: "how",
       left: true,
       value: (r) => r.words,

@@ -12,7 +12,7 @@ function groupsSection(models) {
 function variancePicture(model) {
   if (!model.variance.length) return null;
   let from = 0;
-  const records = model.variance.map(([part, share]) => ({ part, share, from, to: (from += share) }));
+  const records = model.variance.map(([part, share]) => ({ part, share, from, to: from += share }));
   const words = records.map((record) => `${record.part} ${percent(record.share)}`);
   const levels = sum(records.filter((record) => record.part.startsWith("levels of")).map((record) => record.share));
   return picture({
@@ -78,8 +78,12 @@ function levelsPicture(model) {
   };
   const element = picture({
     title: "Level of each group",
-    note: `Difference from the average group in ${G.unit}, with a ${percent(G.coverage)} interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
-      many ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.` : ""
+    note: `Difference from the average group in ${G.unit}, with a ${
+      percent(G.coverage)
+    } interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
+      many
+        ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.`
+        : ""
     }`,
     label: `Levels of ${records.length} groups, from ${records[0].group} to ${records.at(-1).group}`,
     records: () => records,
@@ -87,15 +91,19 @@ function levelsPicture(model) {
       const values = shown().map((record) => ({
           ...record,
           raw: record["without pooling"],
-          name: wrap(record.group, width * .3),
-        })),
+          name: wrap(record.group, width * (width < 480 ? .45 : .3)),
+        })
+        ),
         names = values.map((record) => record.name);
       const x = (field, more = {}) => ({ field, type: "quantitative", ...more });
-      const tooltip = [{ field: "group" }, ...["rows", "level", "low", "high", "raw"].map((field) => ({
-        field,
-        title: field === "raw" ? "without pooling" : field,
-        format: ".4~g",
-      }))];
+      const tooltip = [
+        { field: "group" },
+        ...["rows", "level", "low", "high", "raw"].map((field) => ({
+          field,
+          title: field === "raw" ? "without pooling" : field,
+          format: ".4~g",
+        })),
+      ];
       return {
         height: rowHeight(names, values.length > 20 ? 15 : 20) * Math.max(values.length, 1),
         data: { values },
@@ -118,7 +126,7 @@ function levelsPicture(model) {
             encoding: { x: x("low"), x2: { field: "high" } },
           },
           {
-            mark: { type: "point", filled: false, size: 38, color: c.second, strokeWidth: 1.6, aria: false },
+            mark: { type: "point", filled: false, size: 110, color: c.second, strokeWidth: 1.6, aria: false },
             encoding: { x: x("raw") },
           },
           { mark: { type: "point", filled: true, size: 52, opacity: 1 }, encoding: { x: x("level"), tooltip } },

@@ -8,6 +8,8 @@ function predictionsSection(models) {
   );
 }
 
+const partClass = (model) => model === R.models[1] ? "of-model second" : "of-model";
+
 /* A section with a part for each model. */
 function modelSection(id, title, models, body, intro = null) {
   if (!models.length) return null;
@@ -26,7 +28,7 @@ function modelSection(id, title, models, body, intro = null) {
       parts.map((part) =>
         make(
           "div",
-          { class: part.model === R.models[1] ? "of-model second" : "of-model" },
+          { class: partClass(part.model) },
           make("h3", {}, part.model.name),
           part.content,
         )
@@ -250,7 +252,7 @@ function reliabilityPicture(E) {
   return picture({
     title: "Reliability of the probabilities",
     note:
-      `Test rows in ${records.length} groups by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
+      `Test rows in ${records.length} bins by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
     label: `Frequency by stated probability${of}`,
     records: () => records,
     spec: (width, c) => ({

@@ -184,6 +184,8 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
         found = _sharing(model, baselines, problem, schema, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))
+    if not arguments.cv and (untuned := [name for name in recipes if name != SEARCHED]):
+        terminal.say(f"Parameters of {', '.join(untuned)} were not tuned for this table; --cv tunes them.")
 
 
 def time_position(schema: TableSchema, arguments: Namespace) -> int | None:

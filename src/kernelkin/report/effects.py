@@ -25,8 +25,8 @@ MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
 N_VALUES, RANGE = 11, (0.05, 0.95)
 # Ends of the range over rows that is shown around the mean effect.
 TAILS = (0.05, 0.95)
-# Curves of groups: maximum numbers of groups, of columns, and of rows to average over.
-CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
+# Curves of groups: maximum numbers of groups, of columns, and of rows to average over, in all groups together.
+CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 750
 # The grid of predictions: maximum numbers of columns, of groups, of values of a column, and of predictions in total.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
@@ -77,13 +77,14 @@ def effects_content(saved: SavedModel, X: np.ndarray, codes: np.ndarray, inputs:
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
     if len(groups) > 1:
-        # Evenly spaced by their predictions, so that a few rows have nearly the mean of all.
-        order = np.argsort(values_of(saved, X, np.full(len(X), groups[0])), kind="stable")
-        few = X[order[np.unique(((np.arange(CURVE_ROWS) + 0.5) * len(X) / CURVE_ROWS).astype(int))]]
+        few = X[: CURVE_ROWS // len(groups)]
         for one, effect in found[:CURVE_COLUMNS]:
             curves = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
-            effect["groups"] = groups.tolist()
-            effect["curves"] = [numbers(curve) for curve in curves.reshape(len(groups), -1, curves.shape[1]).mean(1)]
+            # The curve of one group over all rows corrects for what the few rows differ by.
+            whole = _curves(saved, one, X, np.full(len(X), groups[0]))
+            shift = whole.mean(axis=0) - whole[: len(few)].mean(axis=0)
+            means = np.clip(curves.reshape(len(groups), -1, len(shift)).mean(axis=1) + shift, *bounds)
+            effect["groups"], effect["curves"] = groups.tolist(), [numbers(curve) for curve in means]
     return [effect for _, effect in found]
 
 

@@ -117,7 +117,7 @@ function aboutFacts(model) {
   if (d) {
     facts.push(["Predicts", d.target], ["Fitted to", `${plural(d.rows, "row")}${d.source ? ` of ${d.source}` : ""}`]);
   }
-  if (m.command) facts.push(["Made by", make("code", {}, m.command)]);
+  if (m.command) facts.push(["Made by", shellWords(m.command)]);
   facts.push(["Version", `kernelkin ${m.version}`], [
     "Pictures",
     "Vega-Lite, Vega and Vega-Embed (BSD 3-Clause); the licence is in the source of this page",
@@ -128,6 +128,10 @@ function aboutFacts(model) {
     facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
   );
 }
+
+/* A command that breaks between its words, not at hyphens. */
+const shellWords = (command) =>
+  make("code", {}, command.split(" ").flatMap((word) => [make("span", { class: "word" }, word), " "]));
 
 function columnsTable(model) {
   const d = model.data;

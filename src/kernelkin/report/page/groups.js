@@ -71,9 +71,9 @@ function levelsPicture(model) {
   })).sort((a, b) => b.level - a.level);
   const half = SHOWN_GROUPS / 2, many = records.length > SHOWN_GROUPS;
   let named = "";
+  const matching = () => records.filter((record) => record.group.toLowerCase().includes(named));
   const shown = () => {
-    const found = records.filter((record) => record.group.toLowerCase().includes(named));
-    if (named) return found.slice(0, SHOWN_GROUPS);
+    if (named) return matching().slice(0, SHOWN_GROUPS);
     return many ? [...records.slice(0, half), ...records.slice(-half)] : records;
   };
   const element = picture({
@@ -135,16 +135,23 @@ function levelsPicture(model) {
     },
   });
   if (!many) return element;
-  const state = figures.at(-1);
+  const state = figures.at(-1), count = make("span", { class: "soft small", role: "status" });
   const search = make("input", {
     type: "search",
     placeholder: "Show groups by name",
     "aria-label": "Show levels of groups by name",
     oninput: (event) => {
       named = event.target.value.trim().toLowerCase();
+      const found = matching().length;
+      state.chart.hidden = !found;
+      count.textContent = !found
+        ? "No group has this name."
+        : named && found > SHOWN_GROUPS
+        ? `The first ${SHOWN_GROUPS} of ${found} groups that match.`
+        : "";
       draw(state);
     },
   });
-  element.querySelector(".chart").before(make("div", { class: "tools" }, search));
+  element.querySelector(".chart").before(make("div", { class: "tools" }, search, count));
   return element;
 }

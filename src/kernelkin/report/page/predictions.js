@@ -70,7 +70,8 @@ function regressionPictures(model) {
   const E = model.evaluation,
     records = sampleRecords(model),
     span = extent(records.flatMap((r) => [r.actual, r.predicted]));
-  const target = model.data ? model.data.target : "target", opacity = records.length > 1000 ? .3 : .55;
+  const target = model.data ? model.data.target : "target",
+    opacity = records.length > 1000 ? .3 : records.length > 200 ? .55 : .8;
   const tooltip = ["task", "predicted", "actual", "low", "high"].map((field) =>
     field === "task"
       ? { field }

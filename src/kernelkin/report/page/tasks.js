@@ -199,7 +199,7 @@ const smallAxis = { title: null, tickCount: 3, labelFontSize: 10 };
 const smallScatter = (span, c) => ({
   layer: [
     {
-      mark: { type: "point", size: 20, opacity: .6 },
+      mark: { type: "point", size: 22, opacity: .8 },
       encoding: {
         x: {
           field: "predicted",

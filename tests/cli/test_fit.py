@@ -9,6 +9,7 @@ import pytest
 
 from kernelkin import load_model
 from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
+from kernelkin.report import report_of_files
 
 FLAGS = ["--task", "shop", "--target"]
 
@@ -214,9 +215,10 @@ def test_counts_with_their_exposure(run, tmp_path):
         tmp_path / "m.kin",
     ]
     out = run(*argv, "--loss", "poisson", "--set", "cv=2", compares=True)
-    assert "Counts: on request." in out and "groups never seen" in out
+    assert "Counts: on request; exposure: 'hours'." in out and "groups never seen" in out
     saved = load_model(tmp_path / "m.kin")
     assert [column.name for column in saved.schema.columns] == ["x"]
+    assert report_of_files([saved]).models[0]["drivers"]["quantity"] == "sold at hours = 1"
     # Twice the hours, twice the sales; intervals are of counts.
     np.testing.assert_allclose(saved.predict(frame.assign(hours=2 * hours)), 2 * saved.predict(frame), rtol=1e-6)
     assert (saved.predict_interval(frame) % 1 == 0).all()

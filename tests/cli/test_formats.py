@@ -212,7 +212,8 @@ def test_the_whole_table_decides_which_of_day_and_month_is_first(run, tmp_path):
     frame = pd.DataFrame({"shop": list("ab") * 36, "day": days, "x": rng.normal(size=72), "y": rng.normal(size=72)})
     frame.to_csv(tmp_path / "t.csv", index=False)
     how = ["--task", "shop", "--target", "y", "--model", "AVG", "--no-comparison", "-o", tmp_path / "m.kin"]
-    assert "date written like 31/12/2024," in run("fit", tmp_path / "t.csv", *how)
+    printed = run("fit", tmp_path / "t.csv", *how)
+    assert "date written like 31/12/2024," in printed and "\n\n\n" not in printed
     frame.drop(index=7).to_csv(tmp_path / "t.csv", index=False)
     assert "date written like 31/12/2024," in run("fit", tmp_path / "t.csv", *how, "--day-first")
 

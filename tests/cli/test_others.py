@@ -62,6 +62,7 @@ def test_compare_cross_validates_models_side_by_side(run, folder):
     assert rows[0] == min(rows, key=lambda row: float(row[1]))
     assert {name for name, *_ in rows} == {"MK-MTRL", "AVG", "OLS", "Kin", SEPARATE, ONE_FOR_ALL}
     assert all(0 < float(rmse) < 30 for _, rmse, *_ in rows) and "gain of MK-MTRL" in out
+    assert lines[-1] == "Parameters of MK-MTRL, AVG, OLS were not tuned for this table; --cv tunes them."
 
 
 def test_compare_classes_and_several_targets(run, folder, sales, tmp_path):

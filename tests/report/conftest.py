@@ -87,6 +87,12 @@ def searched():
 
 
 @pytest.fixture(scope="package")
+def forty():
+    """Forty schools, more than a picture of their levels shows."""
+    return fit_table(KinRegressor(cv=2, random_state=0), make_table(40, 3).drop(columns=["tested on", "sex"]), "mark")
+
+
+@pytest.fixture(scope="package")
 def related(few):
     """Three schools, of which the first and the third cannot be told apart."""
     found = tested_relations([0, 1, 0], few.model.tasks_)

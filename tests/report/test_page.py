@@ -60,9 +60,10 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, few, related, nineteen, many, searched):
+def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     folder = tmp_path_factory.mktemp("pages")
-    made = {"few": [related], "nineteen": [nineteen], "many": [many], "searched": [searched], "two": [few, searched]}
+    made = {"few": [related], "nineteen": [nineteen], "forty": [forty], "many": [many], "searched": [searched]}
+    made["two"] = [few, searched]
     for name, models in made.items():
         report_of_files(models, names=[f"{i}.kin" for i in range(len(models))]).save(folder / f"{name}.html")
     return folder
@@ -151,6 +152,23 @@ def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):
     assert "school 390" in titles[0] or len(titles) >= 11
     browser.type(".task-search", "nowhere")
     assert browser.texts("#tasks [role=status]")[0] == "No group has this name."
+    assert browser.console() == []
+
+
+def test_levels_of_many_groups_are_found_by_name(browser, pages):
+    show(browser, pages / "forty.html")
+    search, status, names = "#groups input", "#groups [role=status]", "#groups .role-axis-label text"
+    assert sum(text.startswith("school") for text in browser.texts(names)) == 30
+    browser.type(search, "nowhere")
+    assert browser.texts(status) == ["No group has this name."]
+    assert browser.run("return document.querySelectorAll('#groups .chart:not([hidden])').length") == 1
+    browser.type(search, "school")
+    assert browser.texts(status) == ["The first 30 of 40 groups that match."]
+    browser.type(search, "school 1")
+    assert browser.texts(status) == [""]
+    browser.wait(
+        f"return [...document.querySelectorAll('{names}')].filter(e => e.textContent[0] === 's').length === 11"
+    )
     assert browser.console() == []
 
 

@@ -30,7 +30,7 @@ from kernelkin.paper import LassoRegressor, OLSRegressor
 from kernelkin.report import report_of_files
 from kernelkin.report.report import _json, vega_script
 from kernelkin.storage import SavedModel
-from report.conftest import HOSTILE, make_table
+from report.conftest import HOSTILE, make_table, tested_relations
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
@@ -235,11 +235,20 @@ def test_says_what_the_model_says(few):
     assert (ours["ours"], alone["sign"], trees["sign"]) == (True, 1, 0) and trees["gain"] == [0.01, -0.05, 0.06]
 
 
+def test_curves_of_groups_surround_their_mean(forty):
+    """Few rows are used for the curves of many groups, yet their mean is that over all rows."""
+    for effect in content(report_of_files([forty]))["drivers"]["effects"]:
+        assert len(effect["curves"]) == 30
+        assert_allclose(np.mean(effect["curves"], axis=0), effect["mean"], atol=0.1)
+
+
 def test_relations_are_those_that_were_tested(related):
     found, tested = content(report_of_files([related]))["relation"], related.about["relations"]
     assert found["groups"] == [0, 1, 0]
     assert_allclose(found["matrix"], [[1, 0.3], [0.3, 1]], atol=5e-4)
     assert found["text"] == str(tested)
+    assert "Likeness between clusters: 0.30. Compared" in found["text"]
+    assert "Likeness between clusters: -0.40 to 0.30. Compared" in str(tested_relations([0, 1, 2], list("abc")))
 
 
 def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):

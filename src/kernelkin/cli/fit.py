@@ -64,8 +64,9 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
         if comparison:
             with _cannot_lose(arguments.out):
                 about |= _compare(model, recipe, terminal, progress)
+            terminal.say()
         explained = model.explain().replace(". ", ".\n").split("\n") if hasattr(model, "explain") else []
-        terminal.say("", *(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
+        terminal.say(*(explained or [f"{title.capitalize()}: {text}." for title, text in model_facts(model)]))
         with _cannot_lose(arguments.out):
             progress.begin("test of the relations of groups")
             tested = tested_relations(model, problem, arguments.seed)
@@ -176,6 +177,8 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
         found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))
+    if not arguments.cv and (untuned := [name for name in recipes if name != SEARCHED]):
+        terminal.say(f"Parameters of {', '.join(untuned)} were not tuned for this table; --cv tunes them.")
 
 
 def time_position(schema: TableSchema, arguments: Namespace) -> int | None:

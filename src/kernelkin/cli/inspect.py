@@ -180,7 +180,8 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     if arguments.out is not None:
         write_whole(arguments.out, table.to_csv())
     terminal.say(
-        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals."
+        f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals"
+        f"{'; slopes with standard errors' if 'slope of' in ' '.join(table) else ''}."
     )
     titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
     cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}

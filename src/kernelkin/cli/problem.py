@@ -131,7 +131,8 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
     kind = _loss(arguments).kind if regression else "classification"
-    notes.append(f"{kind.capitalize()}: {why}.")
+    exposure = arguments.exposure or arguments.offset
+    notes.append(f"{kind.capitalize()}: {why}{f'; exposure: {exposure!r}' if exposure else ''}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
     options = {name: getattr(arguments, name) for name in ("drop", "decimal", "day_first", "offset", "exposure")}
     options |= {"units": units, "standardise": _loss(arguments).is_linear}

@@ -79,7 +79,7 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
 
 def effect_unit(model: Any, target: str = "") -> str:
     """Return the unit of effects, for targets with a name or unit, if that is known."""
-    return "log odds" if is_classifier(model) else LOSSES[model.loss].scale_name(target)
+    return f"log odds of {model.classes_[1]}" if is_classifier(model) else LOSSES[model.loss].scale_name(target)
 
 
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:

@@ -103,7 +103,8 @@ class TaskRelations:
                 named = "; ".join(f"({g + 1}) {listing(part, 6)}" for g, part in enumerate(self.members()[:10]))
                 found.append(f"Clusters: {named}{'; ...' if self.n_groups > 10 else ''}.")
             between = self.likeness[self.groups[:, None] != self.groups]
-            found.append(f"Likeness between clusters: {between.min():.2f} to {between.max():.2f}.")
+            ends = dict.fromkeys(f"{end:.2f}" for end in (between.min(), between.max()))
+            found.append(f"Likeness between clusters: {' to '.join(ends)}.")
         if len(self.left_out):
             found.append(f"Groups with one row are in no cluster: {listing(self.left_out, 6)}.")
         permuted = self.null == "permutation"

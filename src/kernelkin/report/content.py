@@ -31,8 +31,8 @@ MOST_GROUPS = 60
 MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
 # Ends of the range over rows that is shown around the mean effect, and of the values of a number or date.
 TAILS = (0.05, 0.95)
-# Curves of groups: maximum numbers of groups, of columns, and of rows to average over.
-CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 25
+# Curves of groups: maximum numbers of groups, of columns, and of rows to average over, in all groups together.
+CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 750
 # The grid of predictions: maximum numbers of columns, of groups, of values of a column, and of predictions in total.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
@@ -129,6 +129,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                 "how": found.how,
                 "covered": found.covered,
                 "verdict": verdict,
+                "left_out": list(report.left_out),
             }
         )
     return compared
@@ -213,7 +214,11 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     named = read_columns(model, encoder, X.shape[1]).values()
     columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
     effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1])
-    found |= {"quantity": _quantity(saved, model), "rows": len(X), "effects": [effect for _, effect in effects]}
+    quantity = _quantity(saved, model)
+    if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
+        # Predictions without an exposure.
+        quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
+    found |= {"quantity": quantity, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
     return {**found, "reason": None if effects else "no column varies"}
@@ -231,8 +236,8 @@ def effects_content(
 ) -> list[tuple[ColumnValues, dict[str, Any]]]:
     """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
     if len(columns) > MAX_COLUMNS:
-        few = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
-        curves = [_curves(saved, one, *few, (0, len(one.values) // 2, -1)) for one in columns]
+        screen = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
+        curves = [_curves(saved, one, *screen, (0, len(one.values) // 2, -1)) for one in columns]
         changes = [np.ptp(each, axis=1).mean() for each in curves]
         columns = [columns[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
     loss = LOSSES.get(getattr(saved.model, "loss", ""))
@@ -241,11 +246,14 @@ def effects_content(
     found.sort(key=lambda pair: -pair[1]["change"][0])
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
     if len(groups) > 1:
+        few = X[: CURVE_ROWS // len(groups)]
         for one, effect in found[:CURVE_COLUMNS]:
-            each = np.tile(X[:CURVE_ROWS], (len(groups), 1))
-            drawn = _curves(saved, one, each, np.repeat(groups, len(X[:CURVE_ROWS])))
-            effect["groups"] = groups.tolist()
-            effect["curves"] = [numbers(curve) for curve in drawn.reshape(len(groups), -1, len(one.values)).mean(1)]
+            drawn = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
+            # The curve of one group over all rows corrects for what the few rows differ by.
+            whole = _curves(saved, one, X, np.full(len(X), groups[0]))
+            shift = whole.mean(axis=0) - whole[: len(few)].mean(axis=0)
+            means = np.clip(drawn.reshape(len(groups), -1, len(shift)).mean(axis=1) + shift, *bounds)
+            effect["groups"], effect["curves"] = groups.tolist(), [numbers(curve) for curve in means]
     return found
 
 

@@ -10,7 +10,7 @@ function answerSection(models) {
       make(
         "div",
         { class: "pair" },
-        models.map((model) => make("div", { class: "of-model" }, make("h3", {}, model.name), answer(model))),
+        models.map((model) => make("div", { class: partClass(model) }, make("h3", {}, model.name), answer(model))),
       ),
       versus(models),
     );}
@@ -29,20 +29,27 @@ function judgement(model) {
   }
   if (!C) {
     return [
-      E.overall.map(([name, value]) => `${capital(name)} ${text(value)}`).slice(0, 2).join(", ") + " on held-out rows",
+      E.overall.map(([name, value]) => `${capital(name)} ${scoreText(name)(value)}`).slice(0, 2).join(", ") +
+      " on held-out rows",
       "plain",
-      "It was not compared with simpler models: pass sharing=sharing_report(model, X, y, tasks), or use kernelkin fit, which compares.",
+      `It was not compared with simpler models: ${
+        model.load.table
+          ? "kernelkin fit compares it, without the option --no-comparison"
+          : "pass sharing=sharing_report(model, X, y, tasks)"
+      }.`,
     ];
   }
   const others = C.models.filter((other) => !other.ours);
   if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
     return ["No model predicts better than the mean", "bad", C.verdict];
   }
-  if (others.some((other) => other.sign < 0)) return [`${capital(bestOther(C).title)} is better here`, "bad", C.verdict];
+  if (others.some((other) => other.sign < 0)) {
+    return [`${capital(bestOther(C).title)} is better here`, "bad", C.verdict];
+  }
   if (others.every((other) => other.sign > 0)) {
     return [`Use this model: ahead of all ${others.length} it was compared with`, "good", C.verdict];
   }
-  return [`Not clearly better than ${lower(bestOther(C).title)}`, "warn", C.verdict];
+  return [`Not clearly better than ${bestOther(C).title}`, "warn", C.verdict];
 }
 
 const PILLS = {
@@ -59,7 +66,7 @@ function answer(model) {
     {},
     make("span", { class: `pill ${tone}` }, E || first ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
-    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", ""))),
+    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", "").replace(/(?<= )-(?=\d)/g, "−"))),
   );
   if (E) left.append(keyFigures(model));
   return make(
@@ -91,21 +98,24 @@ function questionsTable(model) {
   columns.push({ title: "held out", left: true, value: (r) => r.source });
   return dataTable({ caption: "How well it predicts", file: "questions", rows: model.evaluations, columns }).element;
 }
-const withInterval = (one) => !one ? "–" : `${text(one[1])} (${text(one[2])} to ${text(one[3])})`;
+const withInterval = (one) => {
+  if (!one) return "–";
+  const [value, low, high] = one.slice(1).map(scoreText(one[0]));
+  return `${value} (${low} to ${high})`;
+};
 
 const sentence = (words) => capital(words) + (/[.!?]$/.test(words) ? "" : ".");
 
 function keyFigures(model) {
   const E = model.evaluation, C = model.comparisons[0], target = model.data ? ` of ${model.data.target}` : "";
   const within = E.overall.find(([name]) => name === "R² within groups");
-  const facts = E.overall.filter((one) => one !== within).map(([name, value, low, high]) => [
-    capital(name),
-    name === "accuracy" ? percent(value, 1) : text(value),
-    known(low) ? `${percent(E.level)} interval ${text(low)} to ${text(high)}` : "",
-  ]);
+  const facts = E.overall.filter((one) => one !== within).map(([name, value, low, high]) => {
+    const form = scoreText(name);
+    return [capital(name), form(value), known(low) ? `${percent(E.level)} interval ${interval(low, high, form)}` : ""];
+  });
   if (C) {
     const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
-    facts.push([`Gain over ${lower(best.title)}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
+    facts.push([`Gain over ${best.title}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
   }
   if (E.kind === "regression") {
     facts.push(["Typical error", text(E.error), `mean absolute error${target}`]);
@@ -125,7 +135,9 @@ function keyFigures(model) {
     make(
       "p",
       { class: "soft small", style: "margin-top:14px" },
-      `${capital(E.question)}: ${E.source}. ` + (within ? `R² within groups is ${text(within[1])}. ${E.within_means}.` : ""),
+      `${capital(E.question)}: ${E.source}. ` +
+        (within ? `R² within groups is ${score(within[1])}. ${E.within_means}. ` : "") +
+        (C?.left_out.length ? `Not compared for lack of time: ${C.left_out.join(", ")}.` : ""),
     ),
   );
 }
@@ -137,7 +149,6 @@ function bestOther(compared) {
   const others = compared.models.filter((other) => !other.ours).sort((a, b) => b.mean - a.mean);
   return others.find((other) => other.sign < 0) || others.find((other) => other.sign === 0) || others[0];
 }
-const lower = (words) => words.charAt(0).toLowerCase() + words.slice(1);
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their score. The line at a model is the interval of the difference from this model. */
@@ -195,6 +206,11 @@ function comparisonPicture(C) {
             },
           },
           {
+            // The edge keeps the numbers readable where the dashed line crosses them.
+            mark: { type: "text", dy: -13, fontSize: 11, stroke: c.paper, strokeWidth: 4, aria: false },
+            encoding: { x: { field: "mean", type: "quantitative" }, text: { field: "mean", format: ".3f" } },
+          },
+          {
             mark: { type: "text", dy: -13, fontSize: 11, color: c.ink },
             encoding: { x: { field: "mean", type: "quantitative" }, text: { field: "mean", format: ".3f" } },
           },
@@ -242,7 +258,9 @@ function versus([first, second]) {
   const smaller = A.score === "RMSE",
     better = records.filter((r) => smaller ? r.b < r.a : r.b > r.a).length,
     span = extent(records.flatMap((r) => [r.a, r.b]));
-  const scores = A.overall.map(([name, value], k) => `${name} ${text(value)} and ${text((B.overall[k] || [])[1])}`);
+  const scores = A.overall.map(([name, value], k) =>
+    `${name} ${[value, B.overall[k]?.[1]].map(scoreText(name)).join(" and ")}`
+  );
   const same = A.n_rows === B.n_rows && A.source === B.source && A.source.startsWith("a labelled table");
   const words = `Over all test rows, ${first.name} and ${second.name} have ${scores.join(", ")}. ` +
     (records.length ? `Of ${plural(records.length, "group")}, ${second.name} is better in ${better}. ` : "") +

@@ -177,6 +177,13 @@ const nameAxis = (c, domain) => ({
   type: "nominal",
   title: null,
   scale: { domain },
-  axis: { labelColor: c.ink, labelLimit: 0, labelExpr: "split(datum.label, '\\n')", domain: false, labelLineHeight: 13 },
+  axis: {
+    labelColor: c.ink,
+    labelLimit: 0,
+    labelExpr: "split(datum.label, '\\n')",
+    domain: false,
+    labelLineHeight: 13,
+    labelOffset: { condition: { test: "true", expr: "-6.5 * (length(split(datum.label, '\\n')) - 1)" }, value: 0 },
+  },
 });
 const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 14 * lineCount(name) + 8));

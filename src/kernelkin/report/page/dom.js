@@ -30,8 +30,21 @@ function text(value, digits = 3) {
   const decimals = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 8) }).replace("-", "−");
 }
+/* How to write these numbers with as many decimals as give the middle one three digits, so that they line up. */
+function evenly(values) {
+  const sizes = values.filter((value) => known(value) && value !== 0).map(Math.abs).sort((a, b) => a - b),
+    middle = sizes[sizes.length >> 1];
+  if (!(middle >= 1e-4 && middle < 1e9)) return (value) => text(value);
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(middle))),
+    form = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return (value) =>
+    known(value) ? value.toLocaleString("en", form).replace(/^-/, "−").replace(/^−(?=[0.]*$)/, "") : "–";
+}
 /* A score, always with three decimals. */
 const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
+/* RMSE is in the units of the target; the accuracy is a percentage. */
+const scoreText = (name) => (value) =>
+  name === "RMSE" ? text(value) : name === "accuracy" ? percent(value, 1) : score(value);
 const signed = (value) => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
 const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
 

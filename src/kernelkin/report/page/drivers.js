@@ -132,12 +132,13 @@ function effectsPicture(model) {
       title: "Effect of each column",
       label: `Mean ${D.quantity} by the value of each of ${D.effects.length} columns`,
       records: () => records,
-      note:
-        `Thick line: the mean ${D.quantity} over ${D.rows} rows of all groups if the column has this value. ${
-          curves
-            ? `Thin lines: ${drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"}. `
-            : ""
-        }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
+      note: `Thick line: the mean ${D.quantity} over ${D.rows} rows of all groups if the column has this value. ${
+        curves
+          ? `Thin lines: ${
+            drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"
+          }. `
+          : ""
+      }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
       spec: (width, c) => {
         const columns = Math.max(1, Math.min(Math.floor(width / 260), 4, D.effects.length)),
           each = Math.min(Math.floor(width / columns) - (columns > 1 ? 52 : 62), 620);
@@ -164,7 +165,10 @@ function dateFormat(values) {
 
 function effectPanel(model, effect, width, domain, c) {
   const line = effect.kind !== "text",
-    name = (value) => line ? value : wrap(value, Math.max(width / effect.values.length - 4, 34)),
+    // Names that do not fit side by side, word for word, are turned.
+    room = width / effect.values.length - 4,
+    few = !line && effect.values.every((value) => value.split(/[\s,;/_-]/).every((word) => word.length * 6.6 <= room)),
+    name = (value) => line ? value : wrap(value, few ? room : 130),
     values = effect.values.map((value, v) => ({
       value: name(value),
       label: value,
@@ -175,7 +179,6 @@ function effectPanel(model, effect, width, domain, c) {
     thin = (effect.curves || []).flatMap((curve, g) =>
       curve.map((own, v) => ({ value: name(effect.values[v]), group: model.tasks[effect.groups[g]], own }))
     );
-  const few = !line && effect.values.length <= Math.floor(width / 48);
   const x = {
     field: "value",
     type: { number: "quantitative", date: "temporal", text: "nominal" }[effect.kind],
@@ -273,12 +276,14 @@ function whatIf(model) {
     });
   }
   update();
-  const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "";
+  const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "",
+    groups = W.groups.filter((g) => g >= 0).length,
+    sample = groups < model.tasks.length ? ` ${groups} of the ${model.tasks.length} groups can be chosen.` : "";
   return make(
     "div",
     { class: "what-if", style: "margin-top:22px" },
     make("h3", {}, `What if: ${model.drivers.quantity}`),
-    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}`),
+    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${sample}`),
     make(
       "div",
       { class: "tools" },

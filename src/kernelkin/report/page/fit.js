@@ -40,7 +40,7 @@ function membersTable(F) {
     rows: F.members,
     columns: [
       { title: "structure", left: true, value: (r) => r[0] },
-      { title: "error on held-out rows", value: (r) => r[1], show: (value) => text(value) },
+      { title: "error on held-out rows", value: (r) => r[1], show: evenly(F.members.map((r) => r[1])) },
       { title: "weight", value: (r) => r[2], show: (value) => percent(value) },
     ],
   }).element;
@@ -117,7 +117,7 @@ function aboutFacts(model) {
   if (d) {
     facts.push(["Predicts", d.target], ["Fitted to", `${plural(d.rows, "row")}${d.source ? ` of ${d.source}` : ""}`]);
   }
-  if (m.command) facts.push(["Made by", make("code", {}, m.command)]);
+  if (m.command) facts.push(["Made by", shellWords(m.command)]);
   facts.push(["Version", `kernelkin ${m.version}`], [
     "Pictures",
     "Vega-Lite, Vega and Vega-Embed (BSD 3-Clause); the licence is in the source of this page",
@@ -129,18 +129,22 @@ function aboutFacts(model) {
   );
 }
 
+/* A command that breaks between its words, not at hyphens. */
+const shellWords = (command) =>
+  make("code", {}, command.split(" ").flatMap((word) => [make("span", { class: "word" }, word), " "]));
+
 function columnsTable(model) {
   const d = model.data;
   if (!d) return null;
   const rows = [
-    ...d.columns.map(([name, words]) => ({ name, words, used: "yes" })),
-    ...d.left_out.map(([name, words]) => ({ name, words: `left out: ${words}`, used: "no" })),
+    ...d.columns.map(([name, words]) => ({ name, words })),
+    ...d.left_out.map(([name, words]) => ({ name, words: `left out: ${words}` })),
   ];
   return dataTable({
     caption: "Columns, and how they were read",
     file: "columns",
     rows,
-    columns: [{ title: "column", left: true, value: (r) => r.name }, { title: "used", value: (r) => r.used }, {
+    columns: [{ title: "column", left: true, value: (r) => r.name }, {
       title: "how",
       left: true,
       value: (r) => r.words,

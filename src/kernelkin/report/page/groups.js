@@ -12,7 +12,7 @@ function groupsSection(models) {
 function variancePicture(model) {
   if (!model.variance.length) return null;
   let from = 0;
-  const records = model.variance.map(([part, share]) => ({ part, share, from, to: (from += share) }));
+  const records = model.variance.map(([part, share]) => ({ part, share, from, to: from += share }));
   const words = records.map((record) => `${record.part} ${percent(record.share)}`);
   const levels = sum(records.filter((record) => record.part.startsWith("levels of")).map((record) => record.share));
   return picture({
@@ -71,15 +71,19 @@ function levelsPicture(model) {
   })).sort((a, b) => b.level - a.level);
   const half = SHOWN_GROUPS / 2, many = records.length > SHOWN_GROUPS;
   let named = "";
+  const matching = () => records.filter((record) => record.group.toLowerCase().includes(named));
   const shown = () => {
-    const found = records.filter((record) => record.group.toLowerCase().includes(named));
-    if (named) return found.slice(0, SHOWN_GROUPS);
+    if (named) return matching().slice(0, SHOWN_GROUPS);
     return many ? [...records.slice(0, half), ...records.slice(-half)] : records;
   };
   const element = picture({
     title: "Level of each group",
-    note: `Difference from the average group in ${G.unit}, with a ${percent(G.coverage)} interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
-      many ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.` : ""
+    note: `Difference from the average group in ${G.unit}, with a ${
+      percent(G.coverage)
+    } interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
+      many
+        ? ` Of ${records.length} groups, the ${half} with the largest and the ${half} with the smallest level are shown.`
+        : ""
     }`,
     label: `Levels of ${records.length} groups, from ${records[0].group} to ${records.at(-1).group}`,
     records: () => records,
@@ -87,15 +91,19 @@ function levelsPicture(model) {
       const values = shown().map((record) => ({
           ...record,
           raw: record["without pooling"],
-          name: wrap(record.group, width * .3),
-        })),
+          name: wrap(record.group, width * (width < 480 ? .45 : .3)),
+        })
+        ),
         names = values.map((record) => record.name);
       const x = (field, more = {}) => ({ field, type: "quantitative", ...more });
-      const tooltip = [{ field: "group" }, ...["rows", "level", "low", "high", "raw"].map((field) => ({
-        field,
-        title: field === "raw" ? "without pooling" : field,
-        format: ".4~g",
-      }))];
+      const tooltip = [
+        { field: "group" },
+        ...["rows", "level", "low", "high", "raw"].map((field) => ({
+          field,
+          title: field === "raw" ? "without pooling" : field,
+          format: ".4~g",
+        })),
+      ];
       return {
         height: rowHeight(names, values.length > 20 ? 15 : 20) * Math.max(values.length, 1),
         data: { values },
@@ -118,7 +126,7 @@ function levelsPicture(model) {
             encoding: { x: x("low"), x2: { field: "high" } },
           },
           {
-            mark: { type: "point", filled: false, size: 38, color: c.second, strokeWidth: 1.6, aria: false },
+            mark: { type: "point", filled: false, size: 110, color: c.second, strokeWidth: 1.6, aria: false },
             encoding: { x: x("raw") },
           },
           { mark: { type: "point", filled: true, size: 52, opacity: 1 }, encoding: { x: x("level"), tooltip } },
@@ -127,16 +135,23 @@ function levelsPicture(model) {
     },
   });
   if (!many) return element;
-  const state = figures.at(-1);
+  const state = figures.at(-1), count = make("span", { class: "soft small", role: "status" });
   const search = make("input", {
     type: "search",
     placeholder: "Show groups by name",
     "aria-label": "Show levels of groups by name",
     oninput: (event) => {
       named = event.target.value.trim().toLowerCase();
+      const found = matching().length;
+      state.chart.hidden = !found;
+      count.textContent = !found
+        ? "No group has this name."
+        : named && found > SHOWN_GROUPS
+        ? `The first ${SHOWN_GROUPS} of ${found} groups that match.`
+        : "";
       draw(state);
     },
   });
-  element.querySelector(".chart").before(make("div", { class: "tools" }, search));
+  element.querySelector(".chart").before(make("div", { class: "tools" }, search, count));
   return element;
 }

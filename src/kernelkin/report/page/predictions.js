@@ -8,6 +8,8 @@ function predictionsSection(models) {
   );
 }
 
+const partClass = (model) => model === R.models[1] ? "of-model second" : "of-model";
+
 /* A section with a part for each model. */
 function modelSection(id, title, models, body, intro = null) {
   if (!models.length) return null;
@@ -26,7 +28,7 @@ function modelSection(id, title, models, body, intro = null) {
       parts.map((part) =>
         make(
           "div",
-          { class: part.model === R.models[1] ? "of-model second" : "of-model" },
+          { class: partClass(part.model) },
           make("h3", {}, part.model.name),
           part.content,
         )
@@ -68,7 +70,8 @@ function regressionPictures(model) {
   const E = model.evaluation,
     records = sampleRecords(model),
     span = extent(records.flatMap((r) => [r.actual, r.predicted]));
-  const target = model.data ? model.data.target : "target", opacity = records.length > 1000 ? .3 : .55;
+  const target = model.data ? model.data.target : "target",
+    opacity = records.length > 1000 ? .3 : records.length > 200 ? .55 : .8;
   const tooltip = ["task", "predicted", "actual", "low", "high"].map((field) =>
     field === "task"
       ? { field }
@@ -250,7 +253,7 @@ function reliabilityPicture(E) {
   return picture({
     title: "Reliability of the probabilities",
     note:
-      `Test rows in ${records.length} groups by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
+      `Test rows in ${records.length} bins by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
     label: `Frequency by stated probability${of}`,
     records: () => records,
     spec: (width, c) => ({

@@ -1,3 +1,10 @@
+/* The first names, as many as 200 letters hold. */
+function firstNames(names) {
+  let letters = 0;
+  const shown = names.filter((name, k) => (letters += name.length) <= 200 || !k), more = names.length - shown.length;
+  return shown.join("; ") + (more ? ` and ${more} more` : "");
+}
+
 /* Similar groups: only what a test has found. */
 function relationsSection(models) {
   return modelSection("relations", "Which groups are alike", models.filter((model) => model.relation), relationPart);
@@ -7,7 +14,7 @@ function relationPart(model) {
   const L = model.relation;
   // The clusters are in the table and their likeness in the picture.
   const words = L.text.slice(L.headline.length).trim(),
-    rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ to \S+ /s, "") : words;
+    rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ (to \S+ )?/s, "") : words;
   const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${rest}` : ""));
   if (!L.groups) return part;
   const groups = range(Math.max(...L.groups) + 1).map((g) => ({
@@ -25,10 +32,7 @@ function relationPart(model) {
         title: "names",
         left: true,
         value: (r) => r.tasks.join("; "),
-        show: (_, r) =>
-          r.tasks.length > 12
-            ? `${r.tasks.slice(0, 12).join("; ")} and ${r.tasks.length - 12} more`
-            : r.tasks.join("; "),
+        show: (_, r) => firstNames(r.tasks),
       },
     ],
   });

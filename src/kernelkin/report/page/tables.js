@@ -76,7 +76,7 @@ function dataTable({ id, caption, columns, rows, file, sort = null, mark = null 
   show();
   const element = make(
     "div",
-    { id },
+    { id, class: "table" },
     make("div", { class: "tools" }, make("h3", { style: "flex:1 1 auto" }, caption), count, pager, save),
     make(
       "div",

@@ -19,6 +19,9 @@ function taskRecords(model) {
   }));
 }
 
+/* RMSE in the units of the target; other scores have three decimals. */
+const scoreForm = (E, records) => E.score === "RMSE" ? evenly(records.map((record) => record.score)) : score;
+
 /* What is the same for all groups is left out. */
 function taskColumns(model, records) {
   const E = model.evaluation,
@@ -30,12 +33,15 @@ function taskColumns(model, records) {
   add("rows", { title: "rows" });
   if (records.some((record) => record.tested !== record.rows)) add("tested", { title: "test rows" });
   if (E) {
-    add("score", { title: E.score, show: E.score === "RMSE" ? (value) => text(value) : score });
+    add("score", { title: E.score, show: scoreForm(E, records) });
     const title = E.kind === "regression" ? "mean absolute error" : "probability of other classes";
-    add("error", { title, show: (value) => text(value) });
+    add("error", { title, show: evenly(records.map((record) => record.error)) });
   }
-  add("level", { title: model.groups ? `level (${model.groups.unit})` : "level", show: (value) => text(value) });
-  add("group", { title: "alike" });
+  add("level", {
+    title: model.groups ? `level (${model.groups.unit})` : "level",
+    show: evenly(records.map((record) => record.level)),
+  });
+  add("group", { title: "cluster" });
   return columns;
 }
 
@@ -84,7 +90,12 @@ function taskPanel(model) {
     },
   }, "›");
   const pager = make("span", { class: "pager" }, back, next);
-  const table = dataTable({ caption: "All groups", file: "groups", columns: taskColumns(model, records), rows: records });
+  const table = dataTable({
+    caption: "All groups",
+    file: "groups",
+    columns: taskColumns(model, records),
+    rows: records,
+  });
   const shown = () =>
     state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
   const multiples = E ? multiplesPicture(model, shown) : null;
@@ -132,22 +143,25 @@ function multiplesPicture(model, shown) {
     all = sampleRecords(model),
     two = !numeric && E.classes.length === 2;
   const span = numeric ? extent(all.flatMap((r) => [r.actual, r.predicted])) : null;
+  const form = scoreForm(E, taskRecords(model)), few = E.task_score.some((value, t) => E.test_rows[t] && !known(value));
   const byTask = new Map(model.tasks.map((task) => [task, []]));
   all.forEach((record) => byTask.get(record.task).push(record));
   const title = (record, width) =>
     `${wrap(record.task, width)}\n${
-      known(record.score) ? `${E.score} ${text(record.score)}` : plural(record.tested, "test row")
+      known(record.score) ? `${E.score} ${form(record.score)}` : plural(record.tested, "test row")
     }`;
   const values = (width = 200) =>
     shown().flatMap((record) => byTask.get(record.task).map((row) => ({ ...row, title: title(record, width) })));
   const note = numeric
     ? "Each picture is a group: actual by predicted values, on the same scales."
     : two
-    ? `Each picture is a group: the probability of “${E.classes[1]}” for rows of either class. The further apart the classes are, the better.`
+    ? `Each picture is a group: the probability of “${
+      E.classes[1]
+    }” for rows of either class. The further apart the classes are, the better.`
     : "Each picture is a group: rows by actual class (down) and predicted class (across).";
   return picture({
     title: "Predictions of each group",
-    note,
+    note: few ? `${note} Groups with fewer than ${E.min_rows} test rows have no ${E.score}.` : note,
     label: "Small pictures of the predictions of each group on this page",
     records: () => values(),
     spec: (width, c) => {
@@ -185,7 +199,7 @@ const smallAxis = { title: null, tickCount: 3, labelFontSize: 10 };
 const smallScatter = (span, c) => ({
   layer: [
     {
-      mark: { type: "point", size: 20, opacity: .6 },
+      mark: { type: "point", size: 22, opacity: .8 },
       encoding: {
         x: {
           field: "predicted",

@@ -1,64 +1,85 @@
-"""Uncertainty of a fitted model, from held-out values of its training rows, which are computed when first needed."""
+"""Probabilities and intervals of fitted models, from held-out values of training rows, computed when first needed.
+
+Probabilities use one logistic link for all tasks. Half the width of an interval is the scale of its task times a
+quantile of the standardised residuals of all tasks. The scale of a task is the root mean square of its held-out
+residuals relative to the spread of its targets, shrunk towards that of all tasks.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from ..calibration import Link, Scores, task_scales
+from ..data.arrays import listing
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
 from ..engines.threads import SingleThreadedBLAS, Threads
 from ..estimators import spread_classes
-from .calibration import Residuals, TaskLink, fit_link, fit_residuals
 from .functions import function_values
 
-# Number of folds of rows within tasks, number of groups of left-out tasks, and a fixed seed for reproducible results.
-N_FOLDS, N_GROUPS, SEED = 5, 5, 0
+# Number of folds of rows within tasks, and a fixed seed for reproducible results.
+N_FOLDS, SEED = 5, 0
 
 
 class Uncertainty:
-    """Held-out values of a model, and the link or the residuals that are fitted to them.
+    """Held-out values of a model, and the link or the scores of residuals that are fitted to them.
 
     The model is fitted again without each of five folds of the rows of every task. Parameters are the same, but kernels
-    and weights are learned again, by `specification.plan(data).run(options)`. For tasks that were not in training, it
-    is also fitted without groups of whole tasks. All of this happens when it is first needed, or by `compute`. Until
-    then a pickle contains the training data, and afterwards neither the data nor the held-out values.
+    and weights are learned again, by `specification.plan(data).run(options)`. All of this happens when it is first
+    needed, or by `compute`. Until then a pickle contains the training data, and afterwards neither the data nor the
+    held-out values.
     """
+
+    link: Link  # of a classifier
+    scales: np.ndarray  # (T,) scales of the residuals of each task, for a regressor
+    scores: Scores  # residuals of all tasks, divided by the scales
 
     def __init__(self, specification: Any, data: TaskData, options: Any, *, classification: bool) -> None:
         self.specification, self.classification = specification, classification
         self.data: TaskData | None = data
         self.options = options._replace(verbose=0, callback=None)
-        self._result: TaskLink | Residuals | None = None
         self._held: tuple[list[np.ndarray], TaskData] | None = None
 
     def held_out(self) -> tuple[list[np.ndarray], TaskData] | None:
         """Return the held-out values (n_t, m_t) and the training data; None for a loaded model."""
-        self.compute()
-        return self._held
+        return self.compute()._held
 
-    def compute(self) -> Any:
-        """Return the `TaskLink` or the `Residuals`, which the first call computes."""
-        if self._result is None:
-            data, specification, options = self.data, self.specification, self.options
-            assert data is not None
-            predicts_new = getattr(specification, "unknown_tasks", "error") == "common"
-            with SingleThreadedBLAS(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                values, classes = held_out_values(specification, data, options, classification=self.classification)
-                new = left_out_tasks(specification, data, options) if predicts_new else None
-            if self.classification:
-                self._result = _fit_link(values, classes, new, data)
-            else:
-                self._result = _fit_residuals(values, new, data, predicts_new)
-            self._held = values, data
-            self.specification = self.data = self.options = None
-        return self._result
+    def compute(self) -> Self:
+        """Fit the link or the scores, if this was not done before."""
+        if self.data is None:
+            return self
+        data, classification = self.data, self.classification
+        with SingleThreadedBLAS(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            values, classes = held_out_values(self.specification, data, self.options, classification=classification)
+        if classification:
+            codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
+            self.link = Link.of_tasks(values, codes, [data.sample_weight[rows] for rows in data.rows])
+        else:
+            self._fit_scores([y - part[:, 0] for y, part in zip(data.y, values, strict=True)], data)
+        self._held = values, data
+        self.specification = self.data = self.options = None
+        return self
+
+    def _fit_scores(self, residuals: list[np.ndarray], data: TaskData) -> None:
+        residuals = [part[np.isfinite(part)] for part in residuals]
+        if not any(map(len, residuals)):
+            # If nothing can be held out, targets are predicted by the mean of all targets.
+            mean = np.concatenate(data.y).mean()
+            residuals = [y - mean for y in data.y]
+        spreads = target_spreads(data)
+        relative = [np.abs(part) / spread for part, spread in zip(residuals, spreads, strict=True)]
+        scales = task_scales(relative, [np.ones(len(part)) for part in relative])
+        scores = np.concatenate([part / scale for part, scale in zip(relative, scales, strict=True)])[:, np.newaxis]
+        self.scales, self.scores = spreads * scales, Scores.of(scores, scores, np.ones(len(scores)))
+
+    def half_widths(self, coverage: float) -> np.ndarray:
+        """Return half the width (T,) of the intervals of each task."""
+        return self.compute().scales * self.scores.quantile(coverage)
 
     def __getstate__(self) -> dict[str, object]:
         # A Dask client cannot be pickled.
@@ -110,68 +131,44 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
     return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
 
 
-def left_out_tasks(specification: Any, data: TaskData, options: Any) -> list[np.ndarray] | None:
-    """Return values (n_t, m) of tasks that are left out completely; None if the model cannot be fitted without one."""
-    values = [np.empty(0)] * data.n_tasks
-    order = np.random.default_rng(SEED).permutation(data.n_tasks)
-    for held in np.array_split(order, min(N_GROUPS, data.n_tasks)):
-        try:
-            plan = specification.plan(data.select(np.setdiff1d(order, held)))
-            functions = plan.run(options).attributes["functions_"]
-        except ValueError:  # a single task, or parameters with an entry per task, such as a prior
-            return None
-        for t in held.tolist():
-            values[t] = functions.values(data.X[data.rows[t]], np.full(len(data.rows[t]), -1))
-    return values
-
-
-def _fit_link(
-    values: Sequence[np.ndarray], classes: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData
-) -> TaskLink:
-    codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
+def target_spreads(data: TaskData) -> np.ndarray:
+    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task."""
     weights = [data.sample_weight[rows] for rows in data.rows]
-    link = fit_link(values, codes, weights)
-    if new is None:
-        return link
-    return replace(link, new_task=fit_link([np.vstack(new)], [np.concatenate(codes)], [np.concatenate(weights)]))
-
-
-def _fit_residuals(
-    values: Sequence[np.ndarray], new: list[np.ndarray] | None, data: TaskData, predicts_new: bool
-) -> Residuals:
-    # If nothing can be left out, targets are predicted by the mean of all targets.
-    mean = np.concatenate(data.y).mean()
-    residuals = [y - part[:, 0] for y, part in zip(data.y, values, strict=True)]
-    if not any(np.isfinite(part).any() for part in residuals):
-        residuals = [y - mean for y in data.y]
-    if not predicts_new:
-        return fit_residuals(residuals, data.y)
-    left_out = [y - (mean if new is None else new[t][:, 0]) for t, y in enumerate(data.y)]
-    return fit_residuals(residuals, data.y, left_out)
+    return task_scales([y - np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)], weights)
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
-    link: TaskLink = model.uncertainty_.compute()
+    link = model.uncertainty_.compute().link
     return spread_classes(model, queries, function_values(model, queries), 0.0, link.probabilities)
 
 
 def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
     """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
-    return _by_row(queries, model.uncertainty_.compute().scales)
+    found = _check_known(model, queries).compute()
+    return _by_row(queries, found.scales * found.scores.scale)
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
     """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+    half = _by_row(queries, _check_known(model, queries).half_widths(coverage))
     values = function_values(model, queries)[..., 0]
-    half = _by_row(queries, model.uncertainty_.compute().quantiles(coverage))
     return np.stack([values - half, values + half], axis=-1)
 
 
+def _check_known(model: Any, queries: Queries) -> Uncertainty:
+    """Return the uncertainty of a model; raise an error if tasks of the queries were not in training."""
+    if queries.codes is not None and queries.labels is not None and (queries.codes < 0).any():
+        raise ValueError(
+            f"{type(model).__name__} has no intervals and no standard deviations for tasks that were not in training: "
+            f"{listing(np.unique(queries.labels[queries.codes < 0]))}. KinRegressor has them: they include the "
+            "variation between tasks"
+        )
+    return model.uncertainty_
+
+
 def _by_row(queries: Queries, of_task: np.ndarray) -> np.ndarray:
-    """Expand numbers per task (T + 1,), the last for new tasks, to rows: (q,), or (q, T) for wide data."""
-    if queries.codes is None:
-        return np.repeat(of_task[np.newaxis, :-1], len(queries.X), axis=0)
-    return of_task[queries.codes]
+    """Expand numbers per task (T,) to rows: (q,), or (q, T) for wide data."""
+    return np.tile(of_task, (len(queries.X), 1)) if queries.codes is None else of_task[queries.codes]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import as_array, listing, missing, plain
+from ..data.arrays import as_array, listing, missing, plain, take_rows
 from ..data.checks import read_groupings, read_rows, split_task_columns
 from ..kin.functions import spread_probabilities
 from ..relations.scores import ACCURACY, LEAST_ROWS, LEVEL, R2, RMSE, WITHIN, WITHIN_MEANS, score_groups, score_rows
@@ -33,7 +33,8 @@ class HeldOutRows:
     y: np.ndarray  # (n,) numbers or classes
     values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
     source: str  # description of where the rows come from
-    ends: np.ndarray | None = None  # (n, 2) intervals of coverage `COVERAGE`; None for classes
+    # (n, 2) intervals of coverage `COVERAGE`; None for classes, and for new groups of the paper's models.
+    ends: np.ndarray | None = None
     classes: np.ndarray | None = None  # (C,) labels; None for numbers
     wide: bool = False  # whether tasks are columns of y, which may have different units
 
@@ -76,7 +77,7 @@ class HeldOutRows:
 
     @property
     def covered(self) -> float | None:
-        """The share of targets in their intervals; None for classes."""
+        """The share of targets in their intervals; None without intervals."""
         return None if self.ends is None else float(np.mean((self.ends[:, 0] <= self.y) & (self.y <= self.ends[:, 1])))
 
     @property
@@ -116,12 +117,12 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     parts = [values[k] for values, k in zip(held, known, strict=True)]
     if not is_classifier(model):
         values = np.concatenate([part[:, 0] for part in parts])
-        half = model.uncertainty_.compute().quantiles(COVERAGE)[codes]
+        half = model.uncertainty_.half_widths(COVERAGE)[codes]
         return codes, {"y": y, "values": values, "ends": np.stack([values - half, values + half], axis=1)}
     p = np.zeros((len(y), len(model.classes_)))
     for t, (part, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
         place = np.ix_(codes == t, np.searchsorted(model.classes_, own))
-        p[place] = model.uncertainty_.compute().probabilities(part, t)
+        p[place] = model.uncertainty_.link.probabilities(part)
     return codes, {"y": y, "values": p}
 
 
@@ -145,7 +146,8 @@ def rows_of_comparison(report: SharingReport, model: Any, schema: TableSchema | 
     for question, part in report.comparisons.items():
         if not part.rows:
             continue
-        arrays, classes = {key: part.rows[key] for key in ("y", "values", "ends")}, None
+        arrays = {key: part.rows[key] for key in ("y", "values", "ends") if part.rows[key] is not None}
+        classes = None
         if is_classifier(model):
             classes = np.unique(np.concatenate([model.classes_, arrays["y"]]))
         elif schema is not None:
@@ -194,7 +196,7 @@ def _predicted(
     if tasks is not None and not predicts_new and not np.isin(tasks, model.tasks_).any():
         raise ValueError(f"no row belongs to a task of the model: {listing(model.tasks_)}")
     if classes is None:
-        values, ends = saved.predict(given, **options), saved.predict_interval(given, COVERAGE, **options)
+        values, ends = saved.predict(given, **options), _intervals(saved, given, tasks, options)
     else:
         values, ends = saved.predict_proba(given, **options), None
     if wide:
@@ -216,9 +218,23 @@ def _predicted(
         raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     for question, rows, own, start in ((NEW_ROWS, codes < T, model.tasks_, 0), (NEW_GROUPS, codes >= T, labels[T:], T)):
         if rows.any():
-            arrays = {"y": y[rows], "values": values[rows], "ends": None if ends is None else ends[rows]}
+            arrays = {"y": y[rows], "values": values[rows]}
+            if ends is not None and not np.isnan(ends[rows]).any():
+                arrays["ends"] = ends[rows]
             found[question] = HeldOutRows.of(own, codes[rows] - start, source, classes, wide, **arrays)
     return found
+
+
+def _intervals(saved: SavedModel, given: Any, tasks: np.ndarray | None, options: dict[str, Any]) -> np.ndarray:
+    """Return intervals of rows; NaN for new groups of a model of the paper, which has none."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    if tasks is None or hasattr(model, "held_out_") or (known := np.isin(tasks, model.tasks_)).all():
+        return saved.predict_interval(given, COVERAGE, **options)
+    ends = np.full((len(tasks), 2), np.nan)
+    if known.any():
+        options = {"tasks": tasks[known]} if options else {}
+        ends[known] = saved.predict_interval(take_rows(read_rows(given), known), COVERAGE, **options)
+    return ends
 
 
 def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
@@ -265,8 +281,9 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
             found[name] = np.searchsorted(rows.classes, labels[kept]).tolist()
         p = rows.values[kept]
         return found | {"probability": numbers(p[:, 1] if p.shape[1] == 2 else p.max(axis=1))}
-    assert rows.ends is not None
-    columns = {"actual": rows.y, "predicted": rows.values, "low": rows.ends[:, 0], "high": rows.ends[:, 1]}
+    columns = {"actual": rows.y, "predicted": rows.values}
+    if rows.ends is not None:
+        columns |= {"low": rows.ends[:, 0], "high": rows.ends[:, 1]}
     return found | {name: numbers(column[kept]) for name, column in columns.items()}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp, polygamma, softmax
 from scipy.stats import norm
 
 # Values (n, m), probabilities of the classes (n, m), and weights (n,) of rows.
@@ -134,20 +134,23 @@ class Scores:
         return float(self.values[-1] * norm.ppf(0.5 + 0.5 * coverage) / norm.ppf(0.5 + 0.5 * n / (n + 1)))
 
 
-def task_scales(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the root mean square (T,) of the numbers (n_t,) of each task, shrunk towards that of a typical task.
-
-    Logarithms of mean squares are treated as normal around a typical value, with the sampling variance of normal
-    numbers. So a task with few rows has nearly the typical value.
-    """
-    squares = np.array([np.average(x**2, weights=w) if len(x) else 0.0 for x, w in zip(parts, weights, strict=True)])
-    n = np.array([len(x) for x in parts])
+def scale_prior(squares: np.ndarray, n: np.ndarray) -> tuple[float, float]:
+    """Return mean and variance of the logarithms of mean squares between tasks, from those (T,) of n (T,) numbers."""
     known = (n > 1) & (squares > 0)
     if not known.any():
-        return np.ones(len(parts))
-    logs, error = np.log(squares[known]), 2.0 / (n[known] - 1.0)
+        return 0.0, 0.0
+    logs, error = np.log(squares[known]), _log_errors(n[known])
     typical = np.average(logs, weights=1.0 / error)
-    between = max(float(np.mean((logs - typical) ** 2 - error)), 0.0)
-    shrunk = np.full(len(parts), typical)
-    shrunk[known] += between / (between + error) * (logs - typical)
-    return np.exp(0.5 * shrunk)
+    return float(typical), max(float(np.mean((logs - typical) ** 2 - error)), 0.0)
+
+
+def shrunk_scales(squares: np.ndarray, n: np.ndarray, prior: tuple[float, float]) -> np.ndarray:
+    """Return root mean squares (T,) of n (T,) numbers, shrunk towards the prior; those of few numbers the most."""
+    typical, between = prior
+    logs = np.log(squares, where=(n > 1) & (squares > 0), out=np.full(len(n), typical))
+    return np.exp(0.5 * (typical + between / (between + _log_errors(n)) * (logs - typical)))
+
+
+def _log_errors(n: np.ndarray) -> np.ndarray:
+    """Return the variance of the logarithm of the mean square of n normal numbers around their mean."""
+    return polygamma(1, np.maximum(n - 1, 1) / 2)

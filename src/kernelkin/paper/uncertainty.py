@@ -1,8 +1,7 @@
 """Probabilities and intervals of fitted models, from held-out values of training rows, computed when first needed.
 
-Probabilities use one logistic link for all tasks. Half the width of an interval is the scale of its task times a
-quantile of the standardised residuals of all tasks. The scale of a task is the root mean square of its held-out
-residuals relative to the spread of its targets, shrunk towards that of all tasks.
+Probabilities use one link for all tasks. Half the width of an interval is the scale of its task (the root mean square
+of its held-out residuals, shrunk towards that of all tasks) times a quantile of the scaled residuals of all tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..calibration import Link, Scores, task_scales
+from ..calibration import Link, Scores, scale_prior, shrunk_scales
 from ..data.arrays import listing
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
@@ -71,11 +70,18 @@ class Uncertainty:
             # If nothing can be held out, targets are predicted by the mean of all targets.
             mean = np.concatenate(data.y).mean()
             residuals = [y - mean for y in data.y]
-        spreads = target_spreads(data)
-        relative = [np.abs(part) / spread for part, spread in zip(residuals, spreads, strict=True)]
-        scales = task_scales(relative, [np.ones(len(part)) for part in relative])
-        scores = np.concatenate([part / scale for part, scale in zip(relative, scales, strict=True)])[:, np.newaxis]
-        self.scales, self.scores = spreads * scales, Scores.of(scores, scores, np.ones(len(scores)))
+        n, found = np.array([len(part) for part in residuals]), np.concatenate(residuals)
+        task = np.repeat(np.arange(len(n)), n)
+        sums = np.bincount(task, found**2, len(n))
+        squares = sums / np.maximum(n, 1)
+        prior = scale_prior(squares, n)
+        self.scales = shrunk_scales(squares, n, prior)
+        # A score is the size of a residual in scales that are estimated without it, as for a row to predict.
+        others = sums[task] - found**2
+        others = np.where(others > 1e-12 * sums[task], others, 0.0) / np.maximum(n[task] - 1, 1)
+        scores = np.abs(found) / shrunk_scales(others, n[task] - 1, prior)
+        standard = found / self.scales[task]
+        self.scores = Scores.of(scores[:, np.newaxis], standard[:, np.newaxis], np.ones(len(found)))
 
     def half_widths(self, coverage: float) -> np.ndarray:
         """Return half the width (T,) of the intervals of each task."""
@@ -129,12 +135,6 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
         values = np.split(every, np.cumsum([len(part) for part in held])[:-1])
     classes = fitted.get("task_classes_", [()] * len(held))
     return [part[:, : len(own) if len(own) > 2 else 1] for part, own in zip(values, classes, strict=True)]
-
-
-def target_spreads(data: TaskData) -> np.ndarray:
-    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task."""
-    weights = [data.sample_weight[rows] for rows in data.rows]
-    return task_scales([y - np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)], weights)
 
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklearn.metrics import (
 from kernelkin import MKMTRLClassifier
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
-from kernelkin.paper.calibration import fit_link
+from kernelkin.calibration import Link
 from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring
 
 THEIRS = {
@@ -94,12 +94,10 @@ def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs
     found = Scorer(data, folds, metric, classification=True).score(outputs)[0]
     p = np.empty((2, 40))
     for fold in folds:
-        link = fit_link(
-            [X[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
-            [y[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
-        )
+        kept = [r[k] for r, k in zip(data.rows, fold.kept, strict=True)]
+        link = Link.of_tasks([X[part] for part in kept], [y[part] for part in kept], [np.ones(len(p)) for p in kept])
         for t in range(2):
-            p[t, fold.held[t]] = link.probabilities(X[data.rows[t][fold.held[t]]], t)[:, 1]
+            p[t, fold.held[t]] = link(X[data.rows[t][fold.held[t]]])[:, 0]
     expected = np.mean([-theirs(y[tasks == name], p[t]) for t, name in enumerate("ab")])
     assert found == pytest.approx(expected, rel=1e-3)
 

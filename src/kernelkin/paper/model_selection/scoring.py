@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
-from ...calibration import Link
+from ...calibration import Link, scale_prior, shrunk_scales
 from ...data.folds import Fold
 from ...data.forms import TaskData
 from ..fitting.targets import classes_of_outputs
-from ..uncertainty import target_spreads
 
 # For each fold and task, values (q_t, m) at the held-out rows.
 Outputs = Sequence[Sequence[np.ndarray]]
@@ -235,3 +234,12 @@ class PooledScorer(BaseScorer):
                 coded = np.where(y[:, np.newaxis] == (classes if width > 1 else classes[1:]), 1.0, -1.0)
             columns.append(((values / self.spread[t]).ravel(), coded.ravel(), np.repeat(weight, width)))
         return tuple(np.concatenate(column) for column in zip(*columns, strict=True))
+
+
+def target_spreads(data: TaskData) -> np.ndarray:
+    """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task."""
+    weights = [data.sample_weight[rows] for rows in data.rows]
+    means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]
+    variance = np.array([np.average((y - m) ** 2, weights=w) for y, m, w in zip(data.y, means, weights, strict=True)])
+    n = np.array([len(y) for y in data.y])
+    return shrunk_scales(variance, n, scale_prior(variance, n))

@@ -83,10 +83,6 @@ class Uncertainty:
         standard = found / self.scales[task]
         self.scores = Scores.of(scores[:, np.newaxis], standard[:, np.newaxis], np.ones(len(found)))
 
-    def half_widths(self, coverage: float) -> np.ndarray:
-        """Return half the width (T,) of the intervals of each task."""
-        return self.compute().scales * self.scores.quantile(coverage)
-
     def __getstate__(self) -> dict[str, object]:
         # A Dask client cannot be pickled.
         options = None if self.options is None else self.options._replace(engine=Threads())
@@ -143,32 +139,26 @@ def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     return spread_classes(model, queries, function_values(model, queries), 0.0, link.probabilities)
 
 
-def prediction_deviations(model: Any, queries: Queries) -> np.ndarray:
-    """Return the standard deviations of targets around predictions: (q,), or (q, T) for wide data."""
-    found = _check_known(model, queries).compute()
-    return _by_row(queries, found.scales * found.scores.scale)
+def prediction_deviations(model: Any, queries: Queries, coverage: float | None = None) -> np.ndarray:
+    """Return standard deviations of targets around predictions: (q,), or (q, T) for wide data.
+
+    With a coverage, return half the widths of intervals.
+    """
+    codes, labels = queries.codes, queries.labels
+    if codes is not None and labels is not None and (codes < 0).any():
+        raise ValueError(
+            f"{type(model).__name__} has no intervals and no standard deviations for tasks that were not in training: "
+            f"{listing(np.unique(labels[codes < 0]))}. Use KinRegressor, whose intervals include the variation between "
+            "tasks"
+        )
+    found = model.uncertainty_.compute()
+    of_task = found.scales * (found.scores.scale if coverage is None else found.scores.quantile(coverage))
+    return np.tile(of_task, (len(queries.X), 1)) if codes is None else of_task[codes]
 
 
 def prediction_intervals(model: Any, queries: Queries, coverage: float) -> np.ndarray:
     """Return lower and upper ends of intervals: (q, 2), or (q, T, 2) for wide data."""
     if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-    half = _by_row(queries, _check_known(model, queries).half_widths(coverage))
-    values = function_values(model, queries)[..., 0]
+    half, values = prediction_deviations(model, queries, coverage), function_values(model, queries)[..., 0]
     return np.stack([values - half, values + half], axis=-1)
-
-
-def _check_known(model: Any, queries: Queries) -> Uncertainty:
-    """Return the uncertainty of a model; raise an error if tasks of the queries were not in training."""
-    if queries.codes is not None and queries.labels is not None and (queries.codes < 0).any():
-        raise ValueError(
-            f"{type(model).__name__} has no intervals and no standard deviations for tasks that were not in training: "
-            f"{listing(np.unique(queries.labels[queries.codes < 0]))}. KinRegressor has them: they include the "
-            "variation between tasks"
-        )
-    return model.uncertainty_
-
-
-def _by_row(queries: Queries, of_task: np.ndarray) -> np.ndarray:
-    """Expand numbers per task (T,) to rows: (q,), or (q, T) for wide data."""
-    return np.tile(of_task, (len(queries.X), 1)) if queries.codes is None else of_task[queries.codes]

@@ -117,7 +117,7 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     parts = [values[k] for values, k in zip(held, known, strict=True)]
     if not is_classifier(model):
         values = np.concatenate([part[:, 0] for part in parts])
-        half = model.uncertainty_.half_widths(COVERAGE)[codes]
+        half = (model.uncertainty_.scales * model.uncertainty_.scores.quantile(COVERAGE))[codes]
         return codes, {"y": y, "values": values, "ends": np.stack([values - half, values + half], axis=1)}
     p = np.zeros((len(y), len(model.classes_)))
     for t, (part, own) in enumerate(zip(parts, model.task_classes_, strict=True)):

@@ -177,16 +177,12 @@ class Scorer(BaseScorer):
         return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
 
     def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
-        """Convert values to probabilities with a link fitted to the other folds."""
-        held = [[self.held_out(f, t, v.shape[1]) for t, v in enumerate(values)] for f, values in enumerate(outputs)]
-        codes = [[_positions(y, classes) for y, _, classes in fold] for fold in held]
-        weights = [[weight for _, weight, _ in fold] for fold in held]
-        found = []
-        for f, values in enumerate(outputs):
-            parts = [[of_fold for g, of_fold in enumerate(each) if g != f] for each in (outputs, codes, weights)]
-            link = Link.of_tasks(*([np.concatenate(of_task) for of_task in zip(*part, strict=True)] for part in parts))
-            found.append([link.probabilities(of_task) for of_task in values])
-        return found
+        """Convert values to probabilities, with one link fitted to all of them."""
+        values = [part for of_fold in outputs for part in of_fold]
+        held = [self.held_out(f, t, v.shape[1]) for f, of_fold in enumerate(outputs) for t, v in enumerate(of_fold)]
+        codes, weights = [_positions(y, classes) for y, _, classes in held], [weight for _, weight, _ in held]
+        link = Link.of_tasks(values, codes, weights)
+        return [[link.probabilities(part) for part in of_fold] for of_fold in outputs]
 
 
 def _positions(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ..calibration import TargetUnits, choose_units, pooled_units
 from ..data.arrays import listing
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..mixed.units import TargetUnits, choose_units, pooled_units
 from ..paper.fitting.targets import task_classes, weights_of_classes
 from .task_features import TaskTable, read_task_features
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import nbinom, norm
 
-from ..calibration import Link, Scores
+from ..calibration import Link, Scores, TargetUnits
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
@@ -19,7 +19,6 @@ from ..mixed.effects import training_rows
 from ..mixed.likelihoods import Likelihood, Poisson
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
-from ..mixed.units import TargetUnits
 from .data import ClassCodes, GivenKernels
 
 CERTAIN = 1e-9

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.special import softmax
 
 from .uncertainty_run import Record, markdown, run
 from .uncertainty_sets import CLASSIFICATION, Split
@@ -71,33 +70,9 @@ def _fitted(data: Split):
 
 def _kernelkin(data: Split) -> Probabilities:
     p = _fitted(data).predict_proba(data.X_test, data.tasks_test)
+    # Wide data have the probabilities of the second class alone.
+    p = np.stack([1.0 - p, p], axis=-1) if data.is_wide else p
     return [data.test(p, t) for t in range(len(data.labels()))]
-
-
-def _pooled(data: Split) -> Probabilities:
-    """The same decision values with one link for all tasks, fitted to the same held-out values."""
-    from kernelkin.paper.calibration import fit_link
-
-    model = _fitted(data)
-    held, rows = model.uncertainty_.held_out()
-    codes = [np.unique(y, return_inverse=True)[1] for y in rows.y]
-    link = fit_link([np.concatenate(held)], [np.concatenate(codes)])
-    values = model.functions_.values(
-        np.asarray(data.X_test, dtype=float), None if data.is_wide else _codes(data, model)
-    )
-    return [plain_probabilities(link, data.test(values, t)) for t in range(len(data.labels()))]
-
-
-def plain_probabilities(link, values: np.ndarray) -> np.ndarray:
-    """Probabilities at the best slope and offset, as if these were certain."""
-    logits = link.slope * values + link.offsets[0]
-    return softmax(np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1)
-
-
-def _codes(data: Split, model) -> np.ndarray:
-    if data.tasks_test is None:
-        return np.zeros(len(data.X_test), dtype=np.intp)
-    return np.searchsorted(model.tasks_, data.tasks_test)
 
 
 def _single_tasks(data: Split) -> Probabilities:
@@ -120,19 +95,19 @@ def _single_tasks(data: Split) -> Probabilities:
 
 CONTENDERS: dict[str, Callable[[Split], Probabilities]] = {
     "predict_proba": _kernelkin,
-    "pooled link": _pooled,
     "CalibratedClassifierCV(SVC) a task": _single_tasks,
 }
 
 
 def table(records: list[Record]) -> str:
-    """Return means over the splits on which all contenders were measured."""
+    """Return means over the splits on which all contenders were measured; the file has those of former versions too."""
     measures = ("log_loss", "calibration_error", "task_error")
+    contenders = sorted({r["model"] for r in records}, key=[*CONTENDERS, *(r["model"] for r in records)].index)
     rows = []
     for each in CLASSIFICATION:
-        splits = [{r["split"] for r in records if (r["set"], r["model"]) == (each, c)} for c in CONTENDERS]
+        splits = [{r["split"] for r in records if (r["set"], r["model"]) == (each, c)} for c in contenders]
         common = set.intersection(*splits)
-        for contender in CONTENDERS:
+        for contender in contenders:
             found = [r for r in records if (r["set"], r["model"]) == (each, contender) and r["split"] in common]
             if found:
                 means = [f"{np.mean([r[m] for r in found]):.4f}" for m in measures]

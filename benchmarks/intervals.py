@@ -26,7 +26,7 @@ COVERAGES = (0.9, 0.99)
 TEST_ROWS = 40
 MODELS = {
     "kin": KinRegressor(random_state=0, n_jobs=1),
-    "mk-mtrl": MKMTRLRegressor(C=10.0, couplings="common", unknown_tasks="common"),
+    "mk-mtrl": MKMTRLRegressor(C=10.0, couplings="common"),
 }
 
 
@@ -61,9 +61,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=28)
     parser.add_argument("--n-jobs", type=int, default=2)
     options = parser.parse_args(arguments)
-    jobs = list(product(range(len(KINDS)), range(options.seeds)))
+    # MK-MTRL has no intervals of groups never seen.
+    kinds = KINDS if options.model == "kin" else KINDS[:-1]
+    jobs = list(product(range(len(kinds)), range(options.seeds)))
     found = Parallel(options.n_jobs)(delayed(coverage)(*job, options.model) for job in jobs)
-    shares = np.array(found).reshape(len(KINDS), options.seeds, len(COVERAGES))
+    shares = np.array(found).reshape(len(kinds), options.seeds, len(COVERAGES))
     print("| data | nominal 0.9 | least of all seeds | nominal 0.99 |\n| --- | --- | --- | --- |")
-    for kind, each in zip(KINDS, shares, strict=True):
+    for kind, each in zip(kinds, shares, strict=True):
         print(f"| {kind} | {each[:, 0].mean():.3f} | {each[:, 0].min():.2f} | {each[:, 1].mean():.3f} |")

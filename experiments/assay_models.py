@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from kernelkin import AverageClassifier, MKMTRLClassifier
+from kernelkin.calibration import Link
 from kernelkin.paper import MultiTaskKernelClassifier
-from kernelkin.paper.calibration import TaskLink, fit_link
 from kernelkin.paper.fitting.fit import Shape
 from kernelkin.paper.penalties import FixedWeights
 
@@ -31,13 +31,10 @@ def mean_auc(y: np.ndarray, values: np.ndarray) -> float:
     return float(np.mean(list(scores.values())))
 
 
-def calibrate(y: np.ndarray, values: np.ndarray) -> TaskLink:
+def calibrate(y: np.ndarray, values: np.ndarray) -> Link:
     """The link from values (n, T) of molecules that were held out to probabilities; NaN in y or values: none."""
     known = np.isfinite(y) & np.isfinite(values)
-    columns = range(y.shape[1])
-    return fit_link(
-        [values[known[:, t], t, np.newaxis] for t in columns], [y[known[:, t], t].astype(int) for t in columns]
-    )
+    return Link.of_tasks([values[known][:, np.newaxis]], [y[known].astype(int)], [np.ones(known.sum())])
 
 
 def equal_parts(shape: Shape) -> FixedWeights:
@@ -86,9 +83,7 @@ class AssayModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of molecules (q,) -> probabilities of being active (q, T)."""
-        values = self.decision_function(rows)
-        columns = [self.link_.probabilities(values[:, t : t + 1], t)[:, 1] for t in range(values.shape[1])]
-        return np.column_stack(columns)
+        return self.link_(self.decision_function(rows))
 
 
 class KernelModel(AssayModel):

@@ -27,7 +27,7 @@ CEILINGS = {
 # Data flow from the first line to the last: a module imports modules of lines above its own, and of its own package.
 ORDER = (
     ("exceptions",),
-    ("files", "progress", "compiled", "decompositions", "engines"),
+    ("files", "progress", "compiled", "decompositions", "calibration", "engines"),
     ("data",),
     ("kernels",),
     ("memory", "parameters", "tables", "datasets"),

@@ -349,7 +349,7 @@ class MultiTaskEstimator(TaskRouted):
         binary = all(len(classes) == 2 for classes in self.task_classes_)
         if binary and (queries.codes is None or len(self.classes_) == 2):
             return values[..., 0]
-        return spread_classes(self, queries, values, -np.inf, lambda f, _: np.hstack([-f, f]) if f.shape[1] == 1 else f)
+        return spread_classes(self, queries, values, -np.inf, lambda f: np.hstack([-f, f]) if f.shape[1] == 1 else f)
 
     def _split(self, queries: Queries, prediction: np.ndarray) -> Any:
         raise ValueError(f"{type(self).__name__} has no kernels, so it does not support split=True")
@@ -408,12 +408,12 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):
 
 
 def spread_classes(
-    model: Any, queries: Queries, values: np.ndarray, fill: float, convert: Callable[[np.ndarray, int], np.ndarray]
+    model: Any, queries: Queries, values: np.ndarray, fill: float, convert: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Return numbers for all classes (q, n_classes), or (q, T, n_classes) for wide data; `fill` where a task lacks one.
 
-    `convert` takes the values (q, m_t) of a task's functions and its position (-1: not in training), and returns one
-    number for each of its classes. Tasks that were not in training have the classes of the first task.
+    `convert` takes the values (q, m_t) of a task's functions and returns a number for each of its classes. Tasks that
+    were not in training have the classes of the first task.
     """
     out = np.full((*values.shape[:-1], len(model.classes_)), fill)
     codes, tasks = queries.codes, list(enumerate(model.task_classes_))
@@ -423,7 +423,7 @@ def spread_classes(
     for t, classes in tasks:
         rows = np.index_exp[:, t] if codes is None else np.nonzero(codes == t)
         block, width = out[rows], 1 if len(classes) == 2 else len(classes)
-        block[:, np.searchsorted(model.classes_, classes)] = convert(values[rows][:, :width], t)
+        block[:, np.searchsorted(model.classes_, classes)] = convert(values[rows][:, :width])
         out[rows] = block
     return out
 

@@ -137,7 +137,7 @@ PARAMETERS: dict[str, Parameter] = {
         '{"error", "common"}',
         "How `predict` treats tasks that were not in training. "
         '"error": raise an error; "common", for models with the coupling "common": predict with the common part and '
-        "the mean intercept of the tasks.",
+        "the mean intercept of the tasks, without intervals.",
         [StrOptions({"error", "common"})],
         default="error",
     ),

@@ -67,6 +67,8 @@ def test_unknown_tasks(run, folder, tmp_path, sales):
     assert "unknown task 'east'" in run(*argv, fails=True)
     run(*argv, "--unknown-tasks", "common")
     assert np.corrcoef(pd.read_csv(tmp_path / "out.csv").prediction, sales.sales)[0, 1] > 0.5
+    error = run(*argv, "--unknown-tasks", "common", "--interval", "0.9", fails=True)
+    assert "no intervals" in error and "not in training: 'east'. Use KinRegressor" in error
 
 
 def test_an_error_in_a_later_piece_says_where_and_leaves_no_file(run, folder, tmp_path, sales, monkeypatch):

@@ -7,7 +7,7 @@ from scipy.stats import norm
 from sklearn.metrics import r2_score
 
 from kernelkin import KinRegressor
-from kernelkin.kin.functions import Scores
+from kernelkin.calibration import Scores
 from kernelkin.mixed import structures
 from kin.problems import folds, grouped
 

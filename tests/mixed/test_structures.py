@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
+from kernelkin.calibration import choose_units
 from kernelkin.mixed import Constant, FittedStructure, Layout, Level, Linear, MixedData, MixedModel, Part, Structure
 from kernelkin.mixed.columns import Columns, weighted_quantiles
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.structures import choose_knots, choose_landmarks, landmark_count
-from kernelkin.mixed.units import choose_units
 
 
 def test_levels_and_noise_are_those_of_a_linear_mixed_model():

@@ -27,6 +27,9 @@ from kernelkin import (
     STLRegressor,
 )
 from kernelkin.paper import LassoRegressor, OLSRegressor
+from kernelkin.relations import sharing_report
+from kernelkin.relations.baselines import LINEAR
+from kernelkin.relations.sharing import NEW_GROUPS, NEW_ROWS
 from kernelkin.report import report_of_files
 from kernelkin.report.report import _json, vega_script
 from kernelkin.storage import SavedModel
@@ -193,6 +196,20 @@ def test_curves_of_groups_are_means_over_the_same_rows(searched):
     assert effect["groups"] == [0, 1, 2] and np.shape(effect["curves"]) == (3, len(effect["values"]))
     # The curves of three schools that share one function are close to their mean.
     assert np.abs(np.array(effect["curves"]) - effect["mean"]).max() < 0.5 * np.ptp(effect["mean"])
+
+
+def test_a_model_of_the_paper_has_no_intervals_of_new_groups():
+    model = MKMTRLRegressor(couplings="common", unknown_tasks="common").fit(X, Y, tasks=TASKS)
+    names = np.where(NEW_TASKS == "a", "new", NEW_TASKS)
+    sharing = sharing_report(model, X, Y, TASKS, baselines=[LINEAR], cv=2, random_state=0)
+    assert sharing.comparisons[NEW_ROWS].covered is not None and sharing.comparisons[NEW_GROUPS].covered is None
+    rows = content(model.report(X=NEW, y=NEW_Y, tasks=names))["evaluations"]
+    for known, new in (rows, content(model.report(sharing=sharing))["evaluations"]):
+        assert known["question"] == NEW_ROWS and new["question"] == NEW_GROUPS
+        assert new["covered"] is None and new["error"] > 0 and "low" not in new["sample"]
+        assert 0 < known["covered"] <= 1 and len(known["sample"]["low"]) == known["n_rows"]
+    ends = model.predict_interval(NEW[names != "new"], names[names != "new"])
+    assert_allclose(np.sort(rows[0]["sample"]["low"]), np.sort(ends[:, 0]), rtol=1e-4)
 
 
 def test_a_table_with_new_groups_scores_them_apart(searched):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from typing import Any
 
@@ -170,6 +170,11 @@ def check_lengths(X: np.ndarray, **others: Any) -> None:
     for name, values in others.items():
         if values is not None and len(values) != len(X):
             raise ValueError(f"X has {len(X)} rows, but {name} has {len(values)}")
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return rows of a `Table` or an array."""
+    return replace(X, columns=tuple(column[rows] for column in X.columns)) if isinstance(X, Table) else X[rows]
 
 
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:

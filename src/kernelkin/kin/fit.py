@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calibration import Scores
 from ..data.forms import TaskData
 from ..estimators import Fitted, RunOptions
 from ..memory import Need
@@ -48,7 +49,7 @@ from .data import (
     row_folds,
     row_keys,
 )
-from .functions import KinFunctions, Link, Scores
+from .functions import KinFunctions, fit_link, log_odds
 from .losses import LOSSES
 from .task_features import read_task_kernels
 
@@ -329,9 +330,9 @@ class KinPlan:
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
         weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)
-        link = Link.fit(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
+        link = fit_link(p[known].ravel(), (self.rows.z[known] > 0).ravel(), weight.ravel())
         functions = KinFunctions(**base, classes=self.classes, link=link)
-        return {"functions_": functions, "held_out_": self._held_out(link(p), None)}
+        return {"functions_": functions, "held_out_": self._held_out(link(log_odds(p)), None)}
 
     def _held_out(self, values: np.ndarray, deviations: np.ndarray | None) -> SimpleNamespace:
         """Return predictions of all training rows by fits without them; NaN for rows that were never held out.

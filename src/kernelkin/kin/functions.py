@@ -8,80 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import logit
 
+from ..calibration import Link, Scores, TargetUnits
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.effects import training_rows
 from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
-from ..mixed.units import TargetUnits
 from .data import ClassCodes, GivenKernels
 
 CERTAIN = 1e-9
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores of held-out targets, used to calibrate intervals.
-
-    The score of a target is the normal quantile at which its interval just contains it.
-    """
-
-    # values, weights: (n,) scores in ascending order, and the weights of their rows.
-    values: np.ndarray
-    weights: np.ndarray
-    scale: float  # the factor by which standard deviations are multiplied to match the held-out residuals
-
-    @classmethod
-    def of(cls, values: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> Scores:
-        """Sort scores (n, ...) of rows with weights (n,); residuals (n, ...) are divided by standard deviations."""
-        weights = np.repeat(weights, values.size // max(len(values), 1))
-        order = np.argsort(values.ravel(), kind="stable")
-        squares = np.average(residuals.ravel() ** 2, weights=weights) if len(weights) else 1.0
-        return cls(values.ravel()[order], weights[order], float(np.sqrt(squares)))
-
-    def quantile(self, coverage: float) -> float:
-        """Return the normal quantile for intervals that contain a new target with this probability."""
-        if not len(self.values):
-            return float(norm.ppf(0.5 + 0.5 * coverage))
-        last = np.cumsum(self.weights)
-        n = last[-1]
-        place = (n + 1) * coverage
-        if place <= n:
-            # A row of weight w counts as w rows.
-            first = last - self.weights + np.minimum(self.weights, 1.0)
-            return float(np.interp(place, np.stack([first, last], 1).ravel(), np.repeat(self.values, 2)))
-        # Too few rows for this coverage: extrapolate as for normal residuals.
-        return float(self.values[-1] * norm.ppf(0.5 + 0.5 * coverage) / norm.ppf(0.5 + 0.5 * n / (n + 1)))
-
-
-@dataclass(frozen=True)
-class Link:
-    """Calibrated probabilities: expit(slope logit(p) + offset)."""
-
-    slope: float = 1.0
-    offset: float = 0.0
-
-    @classmethod
-    def fit(cls, p: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Link:
-        """Fit to held-out probabilities (n,) and classes (n,), shrunk towards the identity if there are few rows."""
-        x = logit(np.clip(p, CERTAIN, 1 - CERTAIN))
-
-        def loss(c: np.ndarray) -> float:
-            f = c[0] * x + c[1]
-            return (
-                float(weight @ np.logaddexp(0.0, np.where(y > 0.5, -f, f))) + 5.0 * (c[0] - 1.0) ** 2 + 5.0 * c[1] ** 2
-            )
-
-        found = minimize(loss, [1.0, 0.0], bounds=[(0.2, 3.0), (-2.0, 2.0)], method="L-BFGS-B").x
-        return cls(float(found[0]), float(found[1]))
-
-    def __call__(self, p: np.ndarray) -> np.ndarray:
-        return expit(self.slope * logit(np.clip(p, CERTAIN, 1 - CERTAIN)) + self.offset)
+# The pull of the link of probabilities towards the identity, and the bounds of its slope and offset.
+LINK_PULL, LINK_BOUNDS = 10.0, ((0.2, 3.0), (-2.0, 2.0))
 
 
 @dataclass(frozen=True)
@@ -166,7 +106,7 @@ class KinFunctions:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
         latent = self.latent(queries.X, self.groups_of(queries))
-        p = self.link((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0))
+        p = self.link(log_odds((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0)))
         if queries.codes is not None:
             p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
             return spread_probabilities(self.classes, p, queries.codes)
@@ -193,6 +133,16 @@ class KinFunctions:
             )
             members.append(member)
         return replace(self, members=tuple(members), new_tasks=new_tasks)
+
+
+def log_odds(p: np.ndarray) -> np.ndarray:
+    """Return the log odds of probabilities; the link of a classifier takes them."""
+    return logit(np.clip(p, CERTAIN, 1 - CERTAIN))
+
+
+def fit_link(p: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Link:
+    """Fit a link to held-out probabilities (n,) and classes (n,), shrunk towards the identity if there are few rows."""
+    return Link.fit([(log_odds(p)[:, None], y[:, None], weight)], 1.0, LINK_PULL, LINK_BOUNDS)
 
 
 def every_task(queries: Queries, n_tasks: int) -> Queries:

@@ -12,11 +12,11 @@ import numpy as np
 from scipy.stats import nbinom, norm
 from sklearn.metrics import d2_tweedie_score, r2_score
 
+from ..calibration import TargetUnits, choose_units, pooled_units
 from ..data.forms import Queries, TaskData
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Gaussian, Likelihood, Poisson
 from ..mixed.structures import Structure
-from ..mixed.units import TargetUnits, choose_units, pooled_units
 from .data import LabelledRows
 
 if TYPE_CHECKING:

@@ -64,7 +64,8 @@ class HeldOutRows:
     y: np.ndarray  # (n,) numbers or classes
     values: np.ndarray  # (n,) predicted means, or probabilities (n, C) in the order of `classes`
     source: str  # description of where the rows come from
-    ends: np.ndarray | None = None  # (n, 2) intervals of coverage `COVERAGE`; None for classes
+    # (n, 2) intervals of coverage `COVERAGE`; None for classes, and for new groups of the paper's models.
+    ends: np.ndarray | None = None
     classes: np.ndarray | None = None  # (C,) labels; None for numbers
     wide: bool = False  # whether tasks are columns of y, which may have different units
 
@@ -110,7 +111,7 @@ class HeldOutRows:
 
     @property
     def covered(self) -> float | None:
-        """The share of targets in their intervals; None for classes."""
+        """The share of targets in their intervals; None without intervals."""
         return None if self.ends is None else float(np.mean((self.ends[:, 0] <= self.y) & (self.y <= self.ends[:, 1])))
 
     @property

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from ..data.arrays import Table, as_array, as_table, check_lengths, listing
+from ..data.arrays import Table, as_array, as_table, check_lengths, listing, take_rows
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
@@ -55,7 +55,8 @@ class Comparison(NamedTuple):
     test_rows: np.ndarray  # (T,) the number of test rows of each group
     scores: dict[str, dict[str, float]]  # the scores of each model by name, that of the report first
     gains: dict[str, Gain]  # the `Gain` of the model of the report over each other model
-    # The share of targets in the 90% intervals of the model of the report; None for classes.
+    # The share of targets in the 90% intervals of the model of the report; None if it has no intervals of these rows:
+    # for classes, and for groups never seen if it is not a mixed model.
     covered: float | None = None
     rows: HeldOutRows | None = None  # predictions of the model of the report; not saved
 
@@ -273,14 +274,15 @@ def _held_out(
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray | None]]:
     """Return values (N,) or (N, C) of every model, and intervals (N, 2) of the first, by question.
 
-    They are NaN for rows never held out; there are no intervals for classes.
+    They are NaN for rows never held out. There are no intervals for classes, nor for new groups of the paper's models.
     """
     found = {}
     each = sum(_WORK.get(name, 1.0) for name in models)
     total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
     began, done = time.monotonic(), 0.0
     # Fits of few rows are too short for processes, and fits of many use all threads.
-    n_jobs = getattr(_inner(next(iter(models.values()))), "n_jobs", None) if len(rows.y) in PARALLEL_ROWS else 1
+    ours, model = next(iter(models.items()))
+    n_jobs = getattr(_inner(model), "n_jobs", None) if len(rows.y) in PARALLEL_ROWS else 1
     parallel = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
@@ -290,9 +292,9 @@ def _held_out(
         # A separate model cannot predict a new group.
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
         values = {name: np.full(shape, np.nan) for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
-        ends = None if rows.classification else np.full((len(rows.y), 2), np.nan)
-        jobs = list(product(numbers, values))
-        first = next(iter(models)) if ends is not None else None
+        has_ends = not rows.classification and (question != NEW_GROUPS or isinstance(_inner(model), KinRegressor))
+        ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
+        jobs, first = list(product(numbers, values)), ours if has_ends else None
         results = parallel(delayed(rows.predict)(models[name], folds != k, name == first) for k, name in jobs)
         report(done / total, question)
         for number, ((k, name), (mean, own)) in enumerate(zip(jobs, results, strict=True)):
@@ -421,8 +423,8 @@ class _Rows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if wide := self.wide and not isinstance(model, Baseline):
-                train, asked = np.setdiff1d(self.rows[kept], held), {"X": _take(self.X, held)}
-                model.fit(_take(self.X, train), self.Y[train])
+                train, asked = np.setdiff1d(self.rows[kept], held), {"X": take_rows(self.X, held)}
+                model.fit(take_rows(self.X, train), self.Y[train])
             else:
                 model.fit(y=self.y[kept], **self._given(model, kept))
                 asked = self._given(model, ~kept)
@@ -444,7 +446,7 @@ class _Rows:
         """Return the arguments X, tasks and offset for some entries; baselines have the offsets as a column of X."""
         rows = self.rows[part]
         groups = [self.labels[self.codes[part]], *(each.labels[each.codes[rows]] for each in self.groupings)]
-        given = {"X": _take(self.X, rows), "tasks": dict(enumerate(groups)) if len(groups) > 1 else groups[0]}
+        given = {"X": take_rows(self.X, rows), "tasks": dict(enumerate(groups)) if len(groups) > 1 else groups[0]}
         if self.offset is not None and not isinstance(model, Baseline):
             given["offset"] = self.offset[rows]
         elif self.offset is not None:
@@ -471,10 +473,8 @@ class _Rows:
         gains = {name: Gain.of(losses[name] - losses[ours], codes, by_group) for name in others}
         predicted, unit = values[ours][tested], self.unit[codes]
         if ends is not None:
-            y, predicted, ends = y * unit, predicted * unit, ends[tested] * unit[:, None]
+            ends = ends[tested] * unit[:, None]
+        if self.classes is None:
+            y, predicted = y * unit, predicted * unit
         rows = HeldOutRows(self.labels, codes, y, predicted, how, ends, self.classes, self.wide)
         return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, rows.covered, rows)
-
-
-def _take(X: Any, rows: np.ndarray) -> Any:
-    return replace(X, columns=tuple(column[rows] for column in X.columns)) if isinstance(X, Table) else X[rows]

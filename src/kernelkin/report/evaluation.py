@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import as_array, listing, missing, plain
-from ..data.checks import first_labels
+from ..data.arrays import as_array, listing, missing, plain, take_rows
+from ..data.checks import first_labels, read_rows
 from ..kin.functions import spread_probabilities
 from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
 from ..relations.sharing import NEW_GROUPS, NEW_ROWS
@@ -53,12 +53,12 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     parts = [values[k] for values, k in zip(held, known, strict=True)]
     if not is_classifier(model):
         values = np.concatenate([part[:, 0] for part in parts])
-        half = model.uncertainty_.compute().quantiles(COVERAGE)[codes]
+        half = (model.uncertainty_.scales * model.uncertainty_.scores.quantile(COVERAGE))[codes]
         return codes, {"y": y, "values": values, "ends": np.stack([values - half, values + half], axis=1)}
     p = np.zeros((len(y), len(model.classes_)))
     for t, (part, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
         place = np.ix_(codes == t, np.searchsorted(model.classes_, own))
-        p[place] = model.uncertainty_.compute().probabilities(part, t)
+        p[place] = model.uncertainty_.link.probabilities(part)
     return codes, {"y": y, "values": p}
 
 
@@ -86,7 +86,7 @@ def in_units(rows: HeldOutRows, schema: TableSchema | None) -> HeldOutRows:
 
 def restored(values: Any, codes: np.ndarray, schema: TableSchema | None) -> np.ndarray:
     """Return standardised values (n, ...) of rows of these tasks in the units of the table of the schema."""
-    if schema is None:
+    if schema is None or values is None:
         return values
     of_task = codes if schema.task is None else np.zeros(len(codes), dtype=np.intp)
     means, scales = (np.array(part)[of_task] for part in (schema.target_means, schema.target_scales))
@@ -120,7 +120,7 @@ def _predicted(
     if tasks is not None and not predicts_new and not np.isin(tasks, model.tasks_).any():
         raise ValueError(f"no row belongs to a task of the model: {listing(model.tasks_)}")
     if classes is None:
-        values, ends = saved.predict(given, **options), saved.predict_interval(given, COVERAGE, **options)
+        values, ends = saved.predict(given, **options), _intervals(saved, given, tasks, options)
     else:
         values, ends = saved.predict_proba(given, **options), None
     if wide:
@@ -142,9 +142,21 @@ def _predicted(
         raise ValueError(f"the model does not know these classes: {listing(unknown)}")
     for question, rows, own, start in ((NEW_ROWS, codes < T, model.tasks_, 0), (NEW_GROUPS, codes >= T, labels[T:], T)):
         if rows.any():
-            held = None if ends is None else ends[rows]
+            held = None if ends is None or np.isnan(ends[rows]).any() else ends[rows]
             found[question] = HeldOutRows(own, codes[rows] - start, y[rows], values[rows], source, held, classes, wide)
     return found
+
+
+def _intervals(saved: SavedModel, given: Any, tasks: np.ndarray | None, options: dict[str, Any]) -> np.ndarray:
+    """Return intervals of rows; NaN for new groups of a model of the paper, which has none."""
+    model = getattr(saved.model, "best_estimator_", saved.model)
+    if tasks is None or hasattr(model, "held_out_") or (known := np.isin(tasks, model.tasks_)).all():
+        return saved.predict_interval(given, COVERAGE, **options)
+    ends = np.full((len(tasks), 2), np.nan)
+    if known.any():
+        options = {"tasks": tasks[known]} if options else {}
+        ends[known] = saved.predict_interval(take_rows(read_rows(given), known), COVERAGE, **options)
+    return ends
 
 
 def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
@@ -193,8 +205,9 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
             found[name] = np.searchsorted(rows.classes, labels[kept]).tolist()
         p = rows.values[kept]
         return found | {"probability": numbers(p[:, 1] if p.shape[1] == 2 else p.max(axis=1))}
-    assert rows.ends is not None
-    columns = {"actual": rows.y, "predicted": rows.values, "low": rows.ends[:, 0], "high": rows.ends[:, 1]}
+    columns = {"actual": rows.y, "predicted": rows.values}
+    if rows.ends is not None:
+        columns |= {"low": rows.ends[:, 0], "high": rows.ends[:, 1]}
     return found | {name: numbers(column[kept]) for name, column in columns.items()}
 
 

@@ -30,7 +30,7 @@ MOST_LEVELS = 100
 MOST_EMPTY = 10**7
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(\[\d{0,9}(Y|M|W|D|h|m|s|ms|us|ns)\])?)")
 # Modules whose classes may be part of a model.
-_MODULE = re.compile(r"kernelkin\.(data|engines\.threads|kernels|kin|mixed|paper|relations|tables)(\.\w+)*")
+_MODULE = re.compile(r"kernelkin\.(calibration|data|engines\.threads|kernels|kin|mixed|paper|relations|tables)(\.\w+)*")
 _LINEAR_MODELS, _LINEAR_CLASSES = "sklearn.linear_model", ("Lasso", "LinearRegression")
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -11,9 +11,9 @@ from sklearn.metrics import (
 )
 
 from kernelkin import MKMTRLClassifier
+from kernelkin.calibration import Link
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
-from kernelkin.paper.calibration import fit_link
 from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring
 
 THEIRS = {
@@ -83,7 +83,7 @@ def test_r2_of_one_row_is_undefined():
 
 
 @pytest.mark.parametrize(("scoring", "theirs"), [("neg_log_loss", log_loss), ("neg_brier_score", brier_score_loss)])
-def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs):
+def test_probabilities_are_scored_with_one_link(scoring, theirs):
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(80, 1)), np.repeat(["a", "b"], 40)
     y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)
@@ -92,14 +92,10 @@ def test_probabilities_are_scored_with_a_link_of_the_other_folds(scoring, theirs
     outputs = [[X[rows[held]] for rows, held in zip(data.rows, fold.held, strict=True)] for fold in folds]
     metric = read_scoring(scoring, classification=True)
     found = Scorer(data, folds, metric, classification=True).score(outputs)[0]
-    p = np.empty((2, 40))
+    p, link = np.empty((2, 40)), Link.of_tasks([X], [y], [np.ones(80)])
     for fold in folds:
-        link = fit_link(
-            [X[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
-            [y[r[k]] for r, k in zip(data.rows, fold.kept, strict=True)],
-        )
         for t in range(2):
-            p[t, fold.held[t]] = link.probabilities(X[data.rows[t][fold.held[t]]], t)[:, 1]
+            p[t, fold.held[t]] = link(X[data.rows[t][fold.held[t]]])[:, 0]
     expected = np.mean([-theirs(y[tasks == name], p[t]) for t, name in enumerate("ab")])
     assert found == pytest.approx(expected, rel=1e-3)
 

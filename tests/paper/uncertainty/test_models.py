@@ -122,15 +122,6 @@ def test_classes_that_a_task_does_not_have_get_no_probability():
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
 
 
-def test_unknown_tasks_have_wider_intervals_than_known_ones():
-    rng = np.random.default_rng(3)
-    X, tasks = rng.normal(size=(120, 1)), np.repeat(["a", "b", "c"], 40)
-    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=120)
-    model = MKMTRLRegressor(C=10.0, couplings="common", unknown_tasks="common").fit(X, y, tasks)
-    known, unknown = (np.diff(model.predict_interval(X[:5], [name] * 5)).mean() for name in ("a", "new"))
-    assert unknown > known
-
-
 def test_probabilities_do_not_depend_on_the_units_of_inputs_and_intervals_follow_those_of_targets():
     rng = np.random.default_rng(4)
     X, tasks = rng.normal(size=(80, 2)), np.repeat(["a", "b"], 40)

@@ -8,18 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer
 
+from ...calibration import Link, scale_prior, shrunk_scales
 from ...data.folds import Fold
 from ...data.forms import TaskData
-from ..calibration import fit_link, shrunk_variances
 from ..fitting.targets import classes_of_outputs
 
-# In `pooled_link`: the smallest slope, for values of mean square one, and the ridge penalty on slope and offset.
-LEAST_SLOPE, WEAK_PULL = 0.05, 1e-2
 # For each fold and task, values (q_t, m) at the held-out rows.
 Outputs = Sequence[Sequence[np.ndarray]]
 
@@ -181,16 +177,12 @@ class Scorer(BaseScorer):
         return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
 
     def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
-        """Convert values to probabilities with a link fitted to the other folds."""
-        held = [[self.held_out(f, t, v.shape[1]) for t, v in enumerate(values)] for f, values in enumerate(outputs)]
-        codes = [[_positions(y, classes) for y, _, classes in fold] for fold in held]
-        weights = [[weight for _, weight, _ in fold] for fold in held]
-        found = []
-        for f, values in enumerate(outputs):
-            parts = [[of_fold for g, of_fold in enumerate(each) if g != f] for each in (outputs, codes, weights)]
-            link = fit_link(*([np.concatenate(of_task) for of_task in zip(*part, strict=True)] for part in parts))
-            found.append([link.probabilities(of_task, t) for t, of_task in enumerate(values)])
-        return found
+        """Convert values to probabilities, with one link fitted to all of them."""
+        values = [part for of_fold in outputs for part in of_fold]
+        held = [self.held_out(f, t, v.shape[1]) for f, of_fold in enumerate(outputs) for t, v in enumerate(of_fold)]
+        codes, weights = [_positions(y, classes) for y, _, classes in held], [weight for _, weight, _ in held]
+        link = Link.of_tasks(values, codes, weights)
+        return [[link.probabilities(part) for part in of_fold] for of_fold in outputs]
 
 
 def _positions(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -224,8 +216,8 @@ class PooledScorer(BaseScorer):
     def _losses(self, values: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         if self.classes is None:
             return (targets - values) ** 2
-        slope, offset = pooled_link(values, targets > 0, weights)
-        return np.logaddexp(0.0, -targets * (slope * values + offset))
+        link = Link.fit([(values[:, np.newaxis], targets[:, np.newaxis] > 0, weights)])
+        return np.logaddexp(0.0, -targets * (link.slope * values + link.offset))
 
     def _gather(self, f: int, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Return flat arrays of values, coded targets and weights of the held-out rows of a fold."""
@@ -245,26 +237,5 @@ def target_spreads(data: TaskData) -> np.ndarray:
     weights = [data.sample_weight[rows] for rows in data.rows]
     means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]
     variance = np.array([np.average((y - m) ** 2, weights=w) for y, m, w in zip(data.y, means, weights, strict=True)])
-    free = np.array([len(y) - 1.0 for y in data.y])
-    sampling = np.divide(2.0, free, out=np.full(len(free), np.inf), where=free > 0)
-    return np.sqrt(shrunk_variances(variance, sampling)[:-1])
-
-
-def pooled_link(values: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the slope and offset of one link for all rows; values, positive and weights are (N,).
-
-    A weak ridge penalty keeps both finite if the values separate the classes. The slope is always positive.
-    """
-    scale = float(np.sqrt(np.average(values**2, weights=weights))) or 1.0
-    design = np.where(positive, 1.0, -1.0)[:, np.newaxis] * np.column_stack([values / scale, np.ones(len(values))])
-
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        margins = design @ theta
-        slack = weights * expit(-margins)
-        value = weights @ np.logaddexp(0.0, -margins) + 0.5 * WEAK_PULL * theta @ theta
-        return float(value), WEAK_PULL * theta - slack @ design
-
-    bounds = [(LEAST_SLOPE, None), (None, None)]
-    options = {"gtol": 1e-8 * weights.sum(), "ftol": 1e-14}
-    slope, offset = minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return float(slope / scale), float(offset)
+    n = np.array([len(y) for y in data.y])
+    return shrunk_scales(variance, n, scale_prior(variance, n))

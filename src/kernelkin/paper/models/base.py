@@ -78,9 +78,9 @@ class PaperRegressor(PaperEstimator, MultiTaskRegressor):
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
 
-        These are conformal intervals: their half width is a quantile of the held-out residuals of training rows. If a
-        task has few rows, its quantile is shrunk towards that of all tasks. The first call fits the model again in five
-        folds.
+        Half their width is a quantile of the held-out residuals of all training rows, in units of the scale of each
+        task; the scale of a task with few rows is shrunk towards that of all tasks. The first call fits the model again
+        in five folds. Tasks that were not in training have no intervals.
 
         Parameters
         ----------

@@ -119,7 +119,9 @@ function keyFigures(model) {
   }
   if (E.kind === "regression") {
     facts.push(["Typical error", text(E.error), `mean absolute error${target}`]);
-    facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
+    if (known(E.covered)) {
+      facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
+    }
   }
   facts.push(["Test rows", E.n_rows.toLocaleString("en"), `of ${plural(E.test_rows.filter(Boolean).length, "group")}`]);
   return make(

@@ -46,8 +46,7 @@ function sampleRecords(model) {
         task: model.tasks[t],
         actual: S.actual[i],
         predicted: S.predicted[i],
-        low: S.low[i],
-        high: S.high[i],
+        ...(S.low ? { low: S.low[i], high: S.high[i] } : {}),
         error: S.actual[i] - S.predicted[i],
       }
       : {
@@ -72,7 +71,7 @@ function regressionPictures(model) {
     span = extent(records.flatMap((r) => [r.actual, r.predicted]));
   const target = model.data ? model.data.target : "target",
     opacity = records.length > 1000 ? .3 : records.length > 200 ? .55 : .8;
-  const tooltip = ["task", "predicted", "actual", "low", "high"].map((field) =>
+  const tooltip = ["task", "predicted", "actual", ...(known(E.covered) ? ["low", "high"] : [])].map((field) =>
     field === "task"
       ? { field }
       : { field, format: ".4~g", title: { low: "interval from", high: "interval to" }[field] || field }
@@ -89,9 +88,13 @@ function regressionPictures(model) {
     { class: "grid" },
     picture({
       title: "Predicted and actual",
-      note: `${sampleNote(E)}On the line, the prediction is right. ${
-        percent(E.covered, 1)
-      } of the targets are in their ${percent(E.coverage)} interval; those outside are orange.`,
+      note: `${sampleNote(E)}On the line, the prediction is right.${
+        known(E.covered)
+          ? ` ${percent(E.covered, 1)} of the targets are in their ${
+            percent(E.coverage)
+          } interval; those outside are orange.`
+          : ""
+      }`,
       label: `Actual by predicted ${target} for ${records.length} rows`,
       records: () => records,
       spec: (width, c) => ({

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+from sklearn.calibration import _SigmoidCalibration
+from sklearn.linear_model import LogisticRegression
+
+from kernelkin.calibration import Link, scale_prior, shrunk_scales
+
+
+def draw(rng, n, slope=2.0, offset=0.5):
+    values = rng.normal(size=(n, 1))
+    return values, (rng.uniform(size=n) < 1 / (1 + np.exp(-(slope * values[:, 0] + offset)))).astype(int)
+
+
+def link_of(*tasks):
+    """The link of tasks of equal weights, pairs of values and codes."""
+    values, codes = zip(*tasks, strict=True)
+    return Link.of_tasks(values, codes, [np.ones(len(code)) for code in codes])
+
+
+def test_the_link_is_platts():
+    values, codes = draw(np.random.default_rng(0), 200)
+    platt = _SigmoidCalibration().fit(values[:, 0], codes)
+    found = link_of((values, codes)).probabilities(values)[:, 1]
+    # The pull towards the identity is that of a hundredth of a row.
+    np.testing.assert_allclose(found, platt.predict(values[:, 0]), atol=1e-3)
+
+
+def test_all_tasks_share_one_link_whatever_their_order():
+    rng = np.random.default_rng(1)
+    tasks = [draw(rng, n) for n in (5, 30, 2, 80)]
+    together = tuple(np.concatenate(part) for part in zip(*tasks, strict=True))
+    found, turned, pooled = link_of(*tasks), link_of(*tasks[::-1]), link_of(together)
+    for link in (turned, pooled):
+        np.testing.assert_allclose([link.slope, link.offset], [found.slope, found.offset], rtol=1e-6)
+
+
+def test_probabilities_do_not_depend_on_the_units_of_the_values():
+    rng = np.random.default_rng(3)
+    tasks = [draw(rng, 40, offset=t) for t in range(4)]
+    first, second = link_of(*tasks), link_of(*((1e-6 * values, codes) for values, codes in tasks))
+    for values, _ in tasks:
+        np.testing.assert_allclose(second.probabilities(1e-6 * values), first.probabilities(values), rtol=1e-6)
+
+
+def test_a_larger_value_never_makes_a_class_less_probable():
+    values, codes = draw(np.random.default_rng(4), 50, slope=-3.0)
+    link = link_of((values, codes))
+    assert 0 < link.slope < 0.1
+    np.testing.assert_allclose(link(values)[:, 0], codes.mean(), atol=0.05)
+
+
+def test_the_slope_is_finite_if_the_values_separate_the_classes():
+    codes = np.arange(40) % 2
+    for target in (codes[:, np.newaxis], np.eye(2)[codes]):
+        f = target - 0.5
+        assert 1 < Link.fit([(f, target, np.ones(40))]).slope < 100
+    assert 1 < link_of((codes[:, np.newaxis] - 0.5, codes)).slope < 100
+
+
+def test_weighting_a_row_equals_repeating_it():
+    values, codes = draw(np.random.default_rng(5), 30)
+    weight = np.where(np.arange(30) < 10, 2.0, 1.0)
+    repeated = np.r_[np.arange(30), np.arange(10)]
+    weighted, twice = Link.of_tasks([values], [codes], [weight]), link_of((values[repeated], codes[repeated]))
+    np.testing.assert_allclose(weighted.probabilities(values), twice.probabilities(values), rtol=1e-4)
+
+
+def test_values_of_several_classes_are_the_logits_of_a_softmax():
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=(5000, 3))
+    codes = (1.5 * values + rng.gumbel(size=values.shape)).argmax(axis=1)
+    link = link_of((values, codes))
+    np.testing.assert_allclose(link.slope, 1.5, atol=0.1)
+    np.testing.assert_allclose(link.probabilities(values).sum(axis=1), 1.0)
+    losses = [-log_softmax(s * values, axis=1)[np.arange(5000), codes].sum() for s in link.slope * np.r_[0.99, 1, 1.01]]
+    assert losses[1] < min(losses[0], losses[2])
+    # Tasks of two classes and of three share the slope.
+    both = link_of((values, codes), draw(rng, 5000, slope=1.5))
+    np.testing.assert_allclose([both.slope, both.offset], [1.5, 0.5], atol=0.1)
+
+
+def test_rows_without_a_value_and_of_other_classes_are_left_out():
+    values, known = draw(np.random.default_rng(7), 20)
+    more = np.vstack([values, [[np.nan], [np.nan], [0.3]]]), np.r_[known, 1, 1, 2]
+    assert link_of(more) == link_of((values, known))
+
+
+def test_without_rows_all_classes_are_equally_probable():
+    link = link_of((np.full((3, 1), np.nan), np.zeros(3, int)), (np.full((4, 3), np.nan), np.zeros(4, int)))
+    np.testing.assert_allclose(link.probabilities(np.ones((2, 1))), 0.5)
+    np.testing.assert_allclose(link.probabilities(np.arange(3.0)[np.newaxis]), 1 / 3)
+
+
+def test_a_link_without_smoothed_targets_is_a_logistic_regression():
+    values, codes = draw(np.random.default_rng(10), 80)
+    weights = np.random.default_rng(11).uniform(0.5, 2.0, 80)
+    found = Link.fit([(values, codes[:, np.newaxis], weights)])
+    exact = LogisticRegression(C=1e6, tol=1e-10).fit(values, codes, sample_weight=weights)
+    np.testing.assert_allclose([found.slope, found.offset], [exact.coef_[0, 0], exact.intercept_[0]], atol=1e-2)
+
+
+def scales_of(parts):
+    n, squares = (
+        np.array([len(part) for part in parts]),
+        np.array([np.sum(part**2) / max(len(part), 1) for part in parts]),
+    )
+    return shrunk_scales(squares, n, scale_prior(squares, n))
+
+
+def test_scales_of_equal_tasks_are_pooled_and_those_of_unequal_tasks_with_many_rows_are_not():
+    rng = np.random.default_rng(3)
+    equal = scales_of([rng.normal(size=8) for _ in range(50)])
+    assert np.ptp(equal) < 0.1 * equal.mean()
+    unequal = [s * rng.normal(size=2000) for s in (0.1, 1.0, 10.0)]
+    np.testing.assert_allclose(scales_of(unequal), [0.1, 1.0, 10.0], rtol=0.05)
+
+
+def test_a_task_without_a_scale_has_that_of_a_typical_task():
+    rng = np.random.default_rng(4)
+    parts = [2.0 * rng.normal(size=500), np.zeros(9), np.array([7.0]), np.empty(0)]
+    assert scales_of(parts) == pytest.approx(scales_of(parts[:1])[0])
+    np.testing.assert_array_equal(scales_of(parts[1:]), 1.0)

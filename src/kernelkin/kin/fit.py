@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -227,11 +228,13 @@ class KinPlan:
         likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
-        with Progress(1, shown=options.verbose > 0) as display:
-            display.begin("fitting")
+        with Progress(1) if options.verbose else nullcontext() as display:
+            if display is not None:
+                display.begin("fitting")
 
             def report(done: int, total: int, text: str) -> None:
-                display.share(done / total, text)
+                if display is not None:
+                    display.share(done / total, text)
                 if options.callback is not None:
                     spent = time.monotonic() - self.fit.began
                     options.callback(spent, spent * total / done)

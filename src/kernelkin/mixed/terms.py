@@ -88,7 +88,8 @@ class Term:
 
     def is_empty(self, sharing: float) -> bool:
         """Return whether the term is zero within blocks, because features represent it (sharing = 0)."""
-        return sharing == 0 and (self.grouping is None or self.n_groups > 0)
+        own = getattr(self, "own", self.grouping is not None and self.n_groups == 0)
+        return sharing == 0 and not own
 
     def used(self, X: Array) -> Array:
         """Return the columns (b, n, d) that the term depends on: the first ones, as many as have a family."""
@@ -351,9 +352,6 @@ class Smooth(Term):
         if self.own:
             found["own"] = np.array([-2.0])
         return found
-
-    def is_empty(self, sharing):
-        return sharing == 0 and not self.own
 
     def block(self, p, pairs):
         kernel, slope = self.kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))

@@ -37,8 +37,8 @@ from .problems.panel import MachinePanel
 # Strengths to try: C times the sum of the weights, for kernels of mean diagonal one. Gains are over the even mix at
 # strength one.
 STRENGTHS = np.logspace(-3, 4, 15)
-# Maximum number of groups of tasks with their own mix, and the mean number of tasks in a group.
-GROUPS, TASKS_PER_GROUP = 8, 12
+# Maximum number of groups of tasks with their own mix.
+GROUPS = 8
 # Own weights must explain this share of the variance of held-out rows beyond what mixes explain. Held out is a share of
 # at least `_FEWEST` rows. At most `_CHECKED` tasks of a group are compared, up to the relative duality gap `_TOL`.
 _LEAST_GAIN, _HELD, _FEWEST, _CHECKED, _TOL = 1e-4, 0.25, 12, 128, 1e-4
@@ -205,8 +205,9 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
     groups: Groups = []
     own = even.own_weights(_best_strength(found[0][0]), every)
     # From one mix of all tasks, then from those of groups.
-    for n_groups in (1, GROUPS):
-        labels, start, own, groups = group_tasks(own, n_groups), own, own.copy(), []
+    for labels in (np.zeros(n_tasks, dtype=int), None):
+        labels = group_tasks(own) if labels is None else labels
+        start, own, groups = own, own.copy(), []
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
             total = start[:, members].sum(axis=1)
@@ -232,16 +233,12 @@ def _best_strength(errors: np.ndarray) -> float:
     return float(STRENGTHS[errors.mean(axis=1).argmin()])
 
 
-def group_tasks(own: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return the group (T,) of each task, of at most `n_groups`, by its own mix (K, T)."""
-    points = np.sqrt(own).T
-    count = min(n_groups, len(points) // TASKS_PER_GROUP, len(np.unique(points.round(6), axis=0)))
-    if count < 2:
-        return np.zeros(len(points), dtype=int)
-    # Imported here, because it takes a sixth of a second and only this function needs it.
-    from sklearn.cluster import KMeans
-
-    return np.unique(KMeans(count, n_init=1, random_state=0).fit_predict(points), return_inverse=True)[1]
+def group_tasks(own: np.ndarray) -> np.ndarray:
+    """Return the group (T,) of each task: the kernel whose weight in its own mix (K, T) is most above the mean."""
+    above = own - own.mean(axis=1, keepdims=True)
+    sizes = np.bincount(above.argmax(axis=0), minlength=len(own))
+    kept = np.argsort(-sizes, kind="stable")[:GROUPS]
+    return np.unique(above[kept].argmax(axis=0), return_inverse=True)[1]
 
 
 def expected_gains(gains: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -125,21 +125,19 @@ _COMPOSED = (
     "kernels * penalty solver C mu parsimony couplings sharing targets normalize unknown_tasks task_column "
     f"init {_SOLVED}"
 )
-_PARTS: dict[str, Parameter] = {
-    "penalty": Parameter(
-        '{"relation", "lp", "shared", "mixed"}, penalty or callable',
-        "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
-        "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
-        "returns a penalty.",
-        default="relation",
-    ),
-    "solver": Parameter(
-        "str, solver or None",
-        "The name or an instance of a solver in `paper.solvers`, or of your own subclass of `paper.solvers.Solver`. "
-        "None: the default solver of the problem.",
-        [str, HasMethods("run"), None],
-    ),
-}
+_PENALTY = Parameter(
+    '{"relation", "lp", "shared", "mixed"}, penalty or callable',
+    "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+    "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
+    "returns a penalty.",
+    default="relation",
+)
+_SOLVER = Parameter(
+    "str, solver or None",
+    "The name or an instance of a solver in `paper.solvers`, or of your own subclass of `paper.solvers.Solver`. None: "
+    "the default solver of the problem.",
+    [str, HasMethods("run"), None],
+)
 
 
 @describe(parameters=f"kernels * C kernel {_FIXED}", kernel=_KERNEL)
@@ -355,7 +353,7 @@ class MKMTRLRegressor(PaperRegressor):
     specification = MKMTRLClassifier.specification
 
 
-@describe((*KERNEL_MACHINE, *COUPLED), {}, _COMPOSED, **_PARTS)
+@describe((*KERNEL_MACHINE, *COUPLED), parameters=_COMPOSED, penalty=_PENALTY, solver=_SOLVER)
 class MultiTaskKernelClassifier(PaperClassifier):
     """Custom classifier: kernel machines with any penalty on the kernel weights, and any solver.
 
@@ -378,7 +376,7 @@ class MultiTaskKernelClassifier(PaperClassifier):
         return make_fit(Fit, self, penalty=penalty, has_path=is_named and not isinstance(penalty, MixedNorm))
 
 
-@describe((*KERNEL_MACHINE, *COUPLED), {}, _COMPOSED, **_PARTS)
+@describe((*KERNEL_MACHINE, *COUPLED), parameters=_COMPOSED, penalty=_PENALTY, solver=_SOLVER)
 class MultiTaskKernelRegressor(PaperRegressor):
     """Custom regressor: kernel machines with any penalty on the kernel weights, and any solver.
 

@@ -138,7 +138,7 @@ class Trees(SingleAssays):
         self.prepare(rows, y, rows)
         self._left_out = np.full(y.shape, np.nan)
         self.finish(rows, y, self.grid[-1])
-        self.link_ = calibrate(y, self._left_out)
+        self.link_, self.shifts_ = calibrate(y, self._left_out)
         return self
 
     def prepare(self, rows: np.ndarray, y: np.ndarray, kept: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from kernelkin import AverageClassifier, MKMTRLClassifier
-from kernelkin.calibration import Link
+from kernelkin.calibration import Link, fit_shifts
 from kernelkin.paper import MultiTaskKernelClassifier
 from kernelkin.paper.fitting.fit import Shape
 from kernelkin.paper.penalties import FixedWeights
@@ -31,10 +31,12 @@ def mean_auc(y: np.ndarray, values: np.ndarray) -> float:
     return float(np.mean(list(scores.values())))
 
 
-def calibrate(y: np.ndarray, values: np.ndarray) -> Link:
-    """The link from values (n, T) of molecules that were held out to probabilities; NaN in y or values: none."""
-    known = np.isfinite(y) & np.isfinite(values)
-    return Link.of_tasks([values[known][:, np.newaxis]], [y[known].astype(int)], [np.ones(known.sum())])
+def calibrate(y: np.ndarray, values: np.ndarray) -> tuple[Link, np.ndarray]:
+    """The link from values (n, T) of held-out molecules to probabilities, and shifts (T,); NaN in y or values: none."""
+    known = [np.isfinite(y[:, t]) & np.isfinite(values[:, t]) for t in range(y.shape[1])]
+    parts = [values[rows, t, np.newaxis] for t, rows in enumerate(known)]
+    codes = [y[rows, t].astype(int) for t, rows in enumerate(known)]
+    return fit_shifts(parts, codes, [np.ones(len(part)) for part in parts])
 
 
 def equal_parts(shape: Shape) -> FixedWeights:
@@ -62,7 +64,7 @@ class AssayModel(ClassifierMixin, BaseEstimator):
         scores = [mean_auc(y[held], each) for each in values]
         best = int(np.argmax(scores))
         self.chosen_: dict[str, Any] = {"parameter": float(self.grid[best]), "validation AUC": scores[best]}
-        self.link_ = calibrate(y[held], values[best])
+        self.link_, self.shifts_ = calibrate(y[held], values[best])
         self.finish(rows, y, self.grid[best])
         return self
 
@@ -83,7 +85,7 @@ class AssayModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of molecules (q,) -> probabilities of being active (q, T)."""
-        return self.link_(self.decision_function(rows))
+        return self.link_(self.decision_function(rows) + self.shifts_)
 
 
 class KernelModel(AssayModel):

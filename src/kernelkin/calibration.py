@@ -16,13 +16,15 @@ from scipy.stats import chi2, norm
 # for all and 0.51 with own units.)
 OTHER_UNITS, OWN_UNITS, ROWS_OF_TASK = 3.0, 0.6, 12
 CERTAIN = 1e-4
+# Rounds of estimating shifts of tasks and the link in turn.
+SHIFT_ROUNDS = 3
 # Values (n, m), probabilities of the classes (n, m), and weights (n,) of rows.
 Part = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Link:
-    """Link from values to probabilities, the same for all tasks.
+    """Link from values to probabilities.
 
     One value is for the second of two classes, whose log odds are slope * value + offset. If there is a value for each
     class, slope * values are the logits of a softmax.
@@ -103,6 +105,31 @@ class Link:
             return softmax(self.slope * values, axis=1)
         p = self(values)
         return np.hstack([1.0 - p, p])
+
+
+def fit_shifts(
+    values: Sequence[np.ndarray], codes: Sequence[np.ndarray], weights: Sequence[np.ndarray]
+) -> tuple[Link, np.ndarray]:
+    """Fit a link, and what to add to the values of each task (T,) before it; arguments are those of `Link.of_tasks`.
+
+    The log odds of a task with two classes may differ from those of the link by an offset, for example if shares of
+    classes differ and rows have weights. Offsets are normal around zero. Their variance is a moment estimate (zero if
+    they differ no more than by chance), and each is one Newton step, shrunk by this variance.
+    """
+    shifts, link = np.zeros(len(values)), Link.of_tasks(values, codes, weights)
+    for _ in range(SHIFT_ROUNDS if link.slope else 0):
+        gradient, curvature = np.zeros((2, len(values)))
+        for t, (f, code, weight) in enumerate(zip(values, codes, weights, strict=True)):
+            if f.shape[1] == 1:
+                used = np.isfinite(f[:, 0]) & (code < 2)
+                p = link(f[used, 0] + shifts[t])
+                gradient[t], curvature[t] = weight[used] @ (code[used] - p), weight[used] @ (p - p**2)
+        found = link.slope * shifts + gradient / np.maximum(curvature, CERTAIN)
+        excess = float(curvature @ found**2) - np.count_nonzero(curvature)
+        precision = curvature * max(excess, 0.0) / max(float(curvature.sum()), CERTAIN)
+        shifts = found * precision / (1.0 + precision) / link.slope
+        link = Link.of_tasks([f + shift for f, shift in zip(values, shifts, strict=True)], codes, weights)
+    return link, shifts
 
 
 @dataclass(frozen=True)

@@ -238,13 +238,12 @@ def test_a_stray_text_in_a_held_out_row_leaves_the_column_out(run, sales, tmp_pa
         ("score", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
         ("report", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
         ("report", {"shop": "none"}, "no row belongs to a task of the model: 'north', 'south', 'west'"),
-        ("fit", {"scale": 1e-200}, "column 'sales' has no value above .* in size"),
         ("fit --classification", {}, "column 'sales' has .* different values in 120 rows"),
     ],
 )
 def test_an_error_names_the_file_the_column_and_the_row_in_it(run, folder, sales, tmp_path, command, change, message):
     frame, (command, *options) = sales.rename(columns=change.get("columns", {})), command.split()
-    frame["sales"] = (frame.sales * change.get("scale", 1.0)).astype(object)
+    frame["sales"] = frame.sales.astype(object)
     if "cell" in change:
         frame.loc[[2, 8], "sales"] = [None, change["cell"]]
     frame.assign(shop=change.get("shop", frame.shop)).to_csv(tmp_path / "t.csv", index=False)

@@ -1,7 +1,8 @@
 """Probabilities and intervals of fitted models, from held-out values of training rows, computed when first needed.
 
-Probabilities use one link for all tasks. Half the width of an interval is the scale of its task (the root mean square
-of its held-out residuals, shrunk towards that of all tasks) times a quantile of the scaled residuals of all tasks.
+Probabilities use one link for all tasks, after a shift of the values of each task. Half the width of an interval is the
+scale of its task (the root mean square of its held-out residuals, shrunk towards that of all tasks) times a quantile of
+the scaled residuals of all tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..calibration import Link, Scores, scale_prior, shrunk_scales
+from ..calibration import Link, Scores, fit_shifts, scale_prior, shrunk_scales
 from ..data.arrays import listing
 from ..data.folds import Fold, make_folds
 from ..data.forms import Queries, TaskData
@@ -34,6 +35,7 @@ class Uncertainty:
     """
 
     link: Link  # of a classifier
+    shifts: np.ndarray  # (T,) what is added to the values of each task before the link
     scales: np.ndarray  # (T,) scales of the residuals of each task, for a regressor
     scores: Scores  # residuals of all tasks, divided by the scales
 
@@ -57,7 +59,8 @@ class Uncertainty:
             values, classes = held_out_values(self.specification, data, self.options, classification=classification)
         if classification:
             codes = [np.searchsorted(known, y) for known, y in zip(classes, data.y, strict=True)]
-            self.link = Link.of_tasks(values, codes, [data.sample_weight[rows] for rows in data.rows])
+            weights = [data.sample_weight[rows] for rows in data.rows]
+            self.link, self.shifts = fit_shifts(values, codes, weights)
         else:
             self._fit_scores([y - part[:, 0] for y, part in zip(data.y, values, strict=True)], data)
         self._held = values, data
@@ -106,12 +109,10 @@ def held_out_values(
         except ValueError:  # too few rows are left for this model
             continue
         classes = fitted.get("task_classes_", classes)
-        unfitted = fitted.get("unfitted_tasks_", {})
         for t, part in enumerate(fold_values(fitted, data, fold)):
             if values[t].shape[1] != part.shape[1]:
                 values[t] = np.full((len(data.y[t]), part.shape[1]), np.nan)
-            if data.labels[t].item() not in unfitted:
-                values[t][fold.held[t]] = part
+            values[t][fold.held[t]] = part
     return values, list(classes)
 
 
@@ -133,8 +134,12 @@ def fold_values(fitted: dict[str, Any], data: TaskData, fold: Fold) -> list[np.n
 
 def class_probabilities(model: Any, queries: Queries) -> np.ndarray:
     """Return probabilities (q, n_classes), or (q, T, n_classes) for wide data; zero for classes a task lacks."""
-    link = model.uncertainty_.compute().link
-    return spread_classes(model, queries, function_values(model, queries), 0.0, link.probabilities)
+    found, codes, values = model.uncertainty_.compute(), queries.codes, function_values(model, queries)
+    T = len(found.shifts)
+    # Tasks that were not in training have no shift.
+    place = np.arange(T) if codes is None else np.where((codes >= 0) & (codes < T), codes, T)
+    shifted = values + np.append(found.shifts, 0.0)[place][:, np.newaxis]
+    return spread_classes(model, queries, shifted, 0.0, found.link.probabilities)
 
 
 def prediction_deviations(model: Any, queries: Queries, coverage: float | None = None) -> np.ndarray:

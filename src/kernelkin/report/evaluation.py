@@ -58,7 +58,7 @@ def _rows_of_folds(model: Any, held: list[np.ndarray], data: Any) -> tuple[np.nd
     p = np.zeros((len(y), len(model.classes_)))
     for t, (part, own) in enumerate(zip(parts, model.task_classes_, strict=True)):
         place = np.ix_(codes == t, np.searchsorted(model.classes_, own))
-        p[place] = model.uncertainty_.link.probabilities(part)
+        p[place] = model.uncertainty_.link.probabilities(part + model.uncertainty_.shifts[t])
     return codes, {"y": y, "values": p}
 
 

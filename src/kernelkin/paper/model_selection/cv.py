@@ -338,7 +338,8 @@ class MKMTRLRegressorCV(BaseSearch):
     """
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
-        self.__dict__.pop("task_choices_", None)
+        if hasattr(self, "task_choices_"):
+            del self.task_choices_
         if not self.per_task:
             return super()._fit_data(model, data)
         began, plan = time.perf_counter(), self._task_mixes(model, data)

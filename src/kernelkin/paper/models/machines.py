@@ -359,6 +359,16 @@ class MultiTaskKernelClassifier(PaperClassifier):
 
     The duality gap of solutions is certified, as for the other models of this library; see
     `MultiTaskKernelRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelkin.paper import MultiTaskKernelClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
+    >>> model = MultiTaskKernelClassifier(penalty="shared").fit(X, X[:, 0] > 0, tasks=tasks)
+    >>> bool(model.duality_gap_ <= 1e-3 * model.objective_)
+    True
     """
 
     def specification(self) -> Fit:

@@ -95,11 +95,11 @@ def forty():
 @pytest.fixture(scope="package")
 def related(few):
     """Three schools, of which the first and the third cannot be told apart."""
-    found = tested_relations([0, 1, 0], few.model.tasks_)
+    found = made_relations([0, 1, 0], few.model.tasks_)
     return replace(few, about={**few.about, "relations": found})
 
 
-def tested_relations(groups, tasks):
+def made_relations(groups, tasks):
     """Relations of these groups that passed; their likeness falls with the distance of their labels."""
     groups = np.asarray(groups)
     names = np.unique(groups)

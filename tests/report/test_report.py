@@ -33,7 +33,7 @@ from kernelkin.relations.sharing import NEW_GROUPS, NEW_ROWS
 from kernelkin.report import report_of_files
 from kernelkin.report.report import _json, vega_script
 from kernelkin.storage import SavedModel
-from report.conftest import HOSTILE, make_table, tested_relations
+from report.conftest import HOSTILE, made_relations, make_table
 
 rng = np.random.default_rng(0)
 X, TASKS = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c"], 20)
@@ -265,7 +265,7 @@ def test_relations_are_those_that_were_tested(related):
     assert_allclose(found["matrix"], [[1, 0.3], [0.3, 1]], atol=5e-4)
     assert found["text"] == str(tested)
     assert "Likeness between clusters: 0.30. Compared" in found["text"]
-    assert "Likeness between clusters: -0.40 to 0.30. Compared" in str(tested_relations([0, 1, 2], list("abc")))
+    assert "Likeness between clusters: -0.40 to 0.30. Compared" in str(made_relations([0, 1, 2], list("abc")))
 
 
 def test_a_labelled_table_in_place_of_the_rows_that_were_held_out(few):

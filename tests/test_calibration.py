@@ -4,7 +4,7 @@ from scipy.special import log_softmax
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.calibration import Link, scale_prior, shrunk_scales
+from kernelkin.calibration import Link, fit_shifts, scale_prior, shrunk_scales
 
 
 def draw(rng, n, slope=2.0, offset=0.5):
@@ -33,6 +33,28 @@ def test_all_tasks_share_one_link_whatever_their_order():
     found, turned, pooled = link_of(*tasks), link_of(*tasks[::-1]), link_of(together)
     for link in (turned, pooled):
         np.testing.assert_allclose([link.slope, link.offset], [found.slope, found.offset], rtol=1e-6)
+
+
+def test_tasks_whose_log_odds_differ_are_shifted_and_others_are_not():
+    rng = np.random.default_rng(2)
+    offsets = np.array([-1.5, -0.5, 0.0, 0.5, 1.5, 1.5])
+    drawn = [draw(rng, n, 2.0, offset) for n, offset in zip([4000] * 5 + [8], offsets, strict=True)]
+    values, codes = zip(*drawn, strict=True)
+    weights = [np.ones(len(code)) for code in codes]
+    link, shifts = fit_shifts(values, codes, weights)
+    own = link.offset + link.slope * shifts
+    np.testing.assert_allclose(own[:5], offsets[:5], atol=0.15)
+    # Eight rows say less on their offset.
+    alone = LogisticRegression(C=np.inf).fit(values[5], codes[5]).intercept_[0]
+    assert abs(own[5] - link.offset) < abs(alone - link.offset)
+    # At a solution, the slope has the gradient zero on shifted values.
+    f = np.concatenate([f[:, 0] + shift for f, shift in zip(values, shifts, strict=True)])
+    assert abs((np.concatenate(codes) - link(f)) @ f) < 2e-3 * len(f)
+    # The same rows in every task, and classes that are no pair, have no shift.
+    same, none = fit_shifts(values[:1] * 3, codes[:1] * 3, weights[:1] * 3)
+    assert not none.any() and same.slope == link_of(*[(values[0], codes[0])] * 3).slope
+    f = rng.normal(size=(90, 3))
+    assert not fit_shifts([f, f], [f.argmax(1), f.argmax(1)], [np.ones(90)] * 2)[1].any()
 
 
 def test_probabilities_do_not_depend_on_the_units_of_the_values():

@@ -227,7 +227,9 @@ def test_counts_with_their_exposure(run, tmp_path):
     assert "log(sold)" in run("effects", tmp_path / "m.kin")
     run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
     assert "add --loss poisson" in run(*argv, fails=True)
-    assert "--loss poisson: this loss is for Kin, not for AVG" in run(*argv, "--loss", "poisson", "--model", "AVG", fails=True)
+    assert "--loss poisson: this loss is for Kin, not for AVG" in run(
+        *argv, "--loss", "poisson", "--model", "AVG", fails=True
+    )
     # Row 1 has no count and is left out, so the exposure of row 3 is the first that is needed.
     frame.assign(hours=frame.hours.where(~frame.index.isin([0, 2])), sold=frame.sold.where(frame.index > 0)).to_csv(
         tmp_path / "t.csv", index=False

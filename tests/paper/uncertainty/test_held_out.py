@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelkin import AverageClassifier, MKMTRLClassifier, MKMTRLRegressor, TwoStageMKMTRLRegressor
+from kernelkin import AverageClassifier, MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
 from kernelkin.estimators import RunOptions

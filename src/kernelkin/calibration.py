@@ -16,8 +16,8 @@ from scipy.stats import chi2, norm
 # for all and 0.51 with own units.)
 OTHER_UNITS, OWN_UNITS, ROWS_OF_TASK = 3.0, 0.6, 12
 CERTAIN = 1e-4
-# Rounds of estimating shifts of tasks and the link in turn.
-SHIFT_ROUNDS = 3
+# Rounds of estimating shifts of tasks and the link in turn, and level of the test that there are shifts.
+SHIFT_ROUNDS, SHIFT_LEVEL = 3, 0.95
 # Values (n, m), probabilities of the classes (n, m), and weights (n,) of rows.
 Part = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -114,7 +114,7 @@ def fit_shifts(
 
     The log odds of a task with two classes may differ from those of the link by an offset, for example if shares of
     classes differ and rows have weights. Offsets are normal around zero. Their variance is a moment estimate (zero if
-    they differ no more than by chance), and each is one Newton step, shrunk by this variance.
+    Cochran's test does not reject that they are equal), and each is one Newton step, shrunk by this variance.
     """
     shifts, link = np.zeros(len(values)), Link.of_tasks(values, codes, weights)
     for _ in range(SHIFT_ROUNDS if link.slope else 0):
@@ -125,8 +125,9 @@ def fit_shifts(
                 p = link(f[used, 0] + shifts[t])
                 gradient[t], curvature[t] = weight[used] @ (code[used] - p), weight[used] @ (p - p**2)
         found = link.slope * shifts + gradient / np.maximum(curvature, CERTAIN)
-        excess = float(curvature @ found**2) - np.count_nonzero(curvature)
-        precision = curvature * max(excess, 0.0) / max(float(curvature.sum()), CERTAIN)
+        total, count = float(curvature @ found**2), np.count_nonzero(curvature)
+        excess = total - count if count and total > chi2.ppf(SHIFT_LEVEL, count) else 0.0
+        precision = curvature * excess / max(float(curvature.sum()), CERTAIN)
         shifts = found * precision / (1.0 + precision) / link.slope
         link = Link.of_tasks([f + shift for f, shift in zip(values, shifts, strict=True)], codes, weights)
     return link, shifts

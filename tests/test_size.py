@@ -11,17 +11,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
-    "files": 133,
-    "lines": 27_760,
-    "dataclasses": 85,
+    "files": 125,
+    "lines": 25_972,
+    "dataclasses": 82,
     "public names": 27,
-    "import chain": 19,
+    "import chain": 18,
     "MK-MTRL, functions": 128,
     "MK-MTRL, files": 25,
     "Kin, functions": 205,
-    "Kin, files": 25,
-    "kernelkin fit, functions": 489,
-    "kernelkin fit, files": 53,
+    "Kin, files": 24,
+    "kernelkin fit, functions": 487,
+    "kernelkin fit, files": 52,
 }
 
 # Data flow from the first line to the last: a module imports modules of lines above its own, and of its own package.

@@ -59,9 +59,8 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
 }
 _PARAMETERS: dict[str, Parameter] = {
     "loss": Parameter(
-        '{"squared", "poisson"}',
-        '"squared": normal noise. "poisson": y holds counts, and the logarithm of their expected value is modelled. '
-        "Predictions are means, ends of intervals are whole numbers, and scores are shares of deviance explained.",
+        "{" + ", ".join(f'"{name}"' for name in LOSSES) + "}",
+        " ".join(f'"{name}": {loss.about}' for name, loss in LOSSES.items()),
         [StrOptions(set(LOSSES))],
         "squared",
     ),

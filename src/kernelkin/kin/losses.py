@@ -27,6 +27,7 @@ class SquaredLoss:
     """Numbers with normal noise; they are standardised."""
 
     name: ClassVar[str] = "squared"
+    about: ClassVar[str] = "normal noise."  # for the docstring of the parameter
     kind: ClassVar[str] = "regression"  # the kind of problem, in messages
     is_linear: ClassVar[bool] = True  # whether functions have the scale of the targets, so that these have units
     takes_offset: ClassVar[bool] = False  # whether rows may have a logarithm of exposure
@@ -111,6 +112,10 @@ class PoissonLoss(SquaredLoss):
     """Counts, with a logarithmic link; rows may have exposures."""
 
     name: ClassVar[str] = "poisson"
+    about: ClassVar[str] = (
+        "y holds counts, and the logarithm of their expected value is modelled. Predictions are means, ends of "
+        "intervals are whole numbers, and scores are shares of deviance explained."
+    )
     kind: ClassVar[str] = "counts"
     is_linear: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = True

@@ -339,14 +339,15 @@ class MKMTRLRegressorCV(BaseSearch):
 
     def _fit_data(self, model: MKMTRLRegressor, data: TaskData) -> Fitted:
         if hasattr(self, "task_choices_"):
-            del self.task_choices_
+            del self.task_choices_  # of an earlier fit
         if not self.per_task:
             return super()._fit_data(model, data)
         began, plan = time.perf_counter(), self._task_mixes(model, data)
         check_memory(plan.memory())
         fitted = plan.run(model.run_options())
         found = fitted.attributes.pop("task_mixes")
-        self.cv_results_, self.task_choices_ = found.table(), found.choices
+        self.cv_results_ = found.table()
+        self.task_choices_: Any = found.choices
         self._choose()
         self.n_splits_, self.refit_time_ = len(data.X), float(fitted.attributes["history_"]["seconds"][-1])
         self.search_time_ = time.perf_counter() - began - self.refit_time_

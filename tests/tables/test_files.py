@@ -43,6 +43,17 @@ def test_an_empty_task_is_missing(tmp_path):
     assert piece.values([], ["task"]).task.isna().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("codes", [["01067", "80331", "NA"], ["80331", "10115", "-05"], ["1.5", "02.5", "3"]])
+def test_columns_with_leading_zeros_are_codes_and_stay_text(tmp_path, codes):
+    rows = "".join(f"a,{code},{i + 1}00,0.{i},2024-01-0{i + 1},{i}\n" for i, code in enumerate(codes))
+    path = write(tmp_path / "t.csv", "task,code,x,share,day,y\n" + rows)
+    frame = read_table(path, "task", "y")
+    assert frame.code.tolist() == [None if code == "NA" else code for code in codes]
+    assert frame.x.tolist() == [100, 200, 300]
+    assert frame.share.tolist() == [0.0, 0.1, 0.2]
+    assert [piece.values(["code"], []).code.tolist() for piece in read_pieces(path, 9)] == [frame.code.tolist()]
+
+
 @pytest.mark.parametrize(
     ("cells", "targets"),
     [

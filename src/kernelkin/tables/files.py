@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -57,6 +58,8 @@ _OTHER_FORMAT = re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$)|<[!?a-zA-Z])')
 # The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
+# Somewhere in a line: at the start of a cell, or in a date or time.
+_CODE = re.compile(r"(?<![\w.])0[0-9]")
 
 
 class TextFormat(NamedTuple):
@@ -155,10 +158,19 @@ def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterat
 def _read_text(path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat) -> DataFrame:
     with _opened(path, form) as (file, header, how), _explained(path, form):
         names = [name for name in (*tasks, *targets) if name in header]
+        read = partial(need_pandas().read_csv, file, **how)
         # pandas also looks for missing values in the result of a converter; a character before the text prevents that.
-        how |= {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
+        how = {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
         # The copy joins columns of the same type into one block; tens of thousands of blocks are slow.
-        frame = need_pandas().read_csv(file, **how, keep_default_na=False, low_memory=False).copy()
+        frame = read(**how, keep_default_na=False, low_memory=False).copy()
+        numbers = frame.select_dtypes("number").columns.difference(names)
+        file.seek(0)
+        if len(numbers) and any(map(_CODE.search, file)):
+            # pandas reads codes such as 01067 as numbers.
+            file.seek(0)
+            texts = read(usecols=numbers, dtype=object, na_filter=False)
+            for name in numbers[[texts[name].str.match(_LEADING_ZERO).any() for name in numbers]]:
+                frame[name] = texts[name].mask(texts[name].isin(MISSING), None)
     for name in names:
         cells = frame[name].astype(object).map(lambda cell: cell[1:])
         frame[name] = _read_tasks(cells) if name in tasks else _read_targets(cells, form.decimal)

@@ -92,7 +92,7 @@ def test_the_verdict_follows_r2_over_all_rows_and_its_interval():
     assert either.verdict.startswith("Recommendation: Kin (") and "LinearMixedModel) has 0.600" in either.verdict
     assert either.verdict.endswith("either will do.")
     other = made_report({KIN: 0.4, LINEAR: 0.6}, {LINEAR: (-0.2, -0.5, 0.1)})
-    assert other.verdict.startswith("Recommendation: a linear mixed model (") and other.verdict.endswith("will do.")
+    assert other.verdict.startswith("Recommendation: a linear mixed model (") and other.verdict.endswith("chance.")
     none = made_report({KIN: -0.1, LINEAR: -0.2}, {LINEAR: (0.1, 0.05, 0.2)})
     assert none.verdict == "Recommendation: the mean; no model predicts better."
     lines = str(level).splitlines()

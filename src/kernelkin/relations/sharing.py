@@ -42,6 +42,8 @@ NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never see
 LATER = 0.3
 # A model that is behind by less than this, with an interval that includes zero, is still named first.
 NEAR = 0.01
+# With an interval wider than this, models that cannot be told apart may still differ much.
+NARROW = 0.15
 # Run time of a fit relative to that of Kin.
 _WORK = {SEPARATE: 0.04, ONE_FOR_ALL: 0.04, LINEAR: 0.03, BOOSTING: 0.4}
 # Numbers of rows with which models are fitted in several processes.
@@ -158,7 +160,8 @@ class SharingReport:
         level = [name for name, gain in found.gains.items() if gain.sign == 0]
         pair = [self.name, max(level or found.gains, key=found.goodness)]
         text = self._naming(found, *(pair[::-1] if found.gains[pair[1]].mean < -NEAR else pair))
-        return f"{text}; the difference is within chance: either will do" if level else text
+        narrow = found.gains[pair[1]].high - found.gains[pair[1]].low < NARROW
+        return f"{text}; the difference is within chance{': either will do' if narrow else ''}" if level else text
 
     def _naming(self, found: Comparison, name: str, other: str) -> str:
         gain = found.gains[other if name == self.name else name]

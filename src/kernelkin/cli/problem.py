@@ -74,6 +74,7 @@ def load_problem(arguments: Namespace) -> TableProblem:
     if arguments.loss is not None and arguments.loss not in LOSSES:
         raise ValueError(f"--loss {arguments.loss}: there are {listing(list(LOSSES))}")
     arguments.regression |= arguments.loss is not None
+    arguments.loss = None if arguments.loss == SquaredLoss.name else arguments.loss
     targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))
     if not tasks and len(targets) == 1:
         raise ValueError("--task is missing: name the column with the group of each row, or several --target columns")
@@ -84,7 +85,8 @@ def load_problem(arguments: Namespace) -> TableProblem:
     frame = read_table(arguments.data, tasks, targets, text_format(arguments))
     exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
     if exposures and not _loss(arguments).takes_offset:
-        raise ValueError("--offset and --exposure are for counts: add --loss poisson")
+        takers = " or ".join(loss.name for loss in LOSSES.values() if loss.takes_offset)
+        raise ValueError(f"--offset and --exposure are for counts: add --loss {takers}")
     special = [*targets, *tasks, *exposures, *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     with in_file(arguments.data):

@@ -115,7 +115,7 @@ class Recipe:
         estimator, features = self.estimator_class()(), self.task_features
         wanted = {
             "task_features": None if features is None else by_task(features, self.problem.schema),
-            **({} if self.arguments.loss in (None, "squared") else {"loss": self.arguments.loss}),
+            **({} if self.arguments.loss is None else {"loss": self.arguments.loss}),
             "n_jobs": self.arguments.jobs,
             "random_state": self.arguments.seed,
             **read_parameters(self.arguments.set),
@@ -128,7 +128,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     """Raise for parameters that no model has."""
     known = {name for recipe in recipes for name in recipe.parameters}
     models = ", ".join(recipe.name for recipe in recipes)
-    if arguments.loss not in (None, "squared") and any(recipe.name != SEARCHED for recipe in recipes):
+    if arguments.loss is not None and any(recipe.name != SEARCHED for recipe in recipes):
         raise ValueError(f"--loss {arguments.loss}: this loss is for {SEARCHED}, not for {models}")
     if arguments.task_features and "task_features" not in known:
         raise ValueError(f"--task-features: {models} does not use features of tasks")

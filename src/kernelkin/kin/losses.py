@@ -136,7 +136,7 @@ class PoissonLoss(SquaredLoss):
 
     def prepare(self, labelled, data, weight, has_features):
         """Check the counts. The location is the log of the mean rate, and offsets are relative to it."""
-        check_counts(labelled)
+        check_counts(labelled, self.name)
         offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
         center, T = float(np.log(weight @ labelled.y / (weight @ np.exp(offset)))), data.n_tasks
         return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), labelled.y[:, None], offset + center
@@ -167,18 +167,18 @@ def _of_rows(units: TargetUnits, labelled: LabelledRows) -> tuple[np.ndarray, np
     return (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
 
 
-def check_counts(labelled: LabelledRows) -> None:
+def check_counts(labelled: LabelledRows, loss: str) -> None:
     """Raise if a target is not a count, and name the first such target."""
     wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
     if wrong.any():
         at = int(np.argmax(wrong))
         what = "negative" if labelled.y[at] < 0 else "not a whole number"
         raise ValueError(
-            f'loss="poisson" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
+            f'loss="{loss}" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
             f"{labelled.rows[at]}"
         )
     if not labelled.y.any():
-        raise ValueError('loss="poisson" needs counts, but all of y is zero')
+        raise ValueError(f'loss="{loss}" needs counts, but all of y is zero')
 
 
 def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -132,6 +132,13 @@ def test_tasks_have_units_of_their_own_where_spreads_differ_by_more_than_chance(
     assert np.ptp(choose_units(y, codes, 4, np.ones(40), own=True).location) > 0
 
 
+@pytest.mark.parametrize("factor, n, own", [(4.0, 20, True), (1.4, 20, False), (4.0, 4, False)])
+def test_units_of_tasks_need_enough_rows(factor, n, own):
+    codes = np.repeat(np.arange(4), n)
+    y = np.array([1.0, 1.0, factor, factor])[codes] * np.random.default_rng(1).normal(size=4 * n)
+    assert (np.ptp(choose_units(y, codes, 4, np.ones(4 * n)).spread) > 0) == own
+
+
 def test_a_task_with_few_rows_has_a_spread_near_that_of_the_others():
     rng = np.random.default_rng(0)
     y = np.concatenate([[1.0, 1.001], *(10.0**t * rng.normal(size=40) for t in range(-2, 3))])

@@ -25,6 +25,7 @@ from kernelkin import (
     MKMTRLRegressorCV,
     STLClassifier,
     STLRegressor,
+    linear_kernels,
 )
 from kernelkin.paper import LassoRegressor, OLSRegressor
 from kernelkin.relations import sharing_report
@@ -368,3 +369,16 @@ def test_the_script_is_made_once_and_kept(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"a report needs vl-convert-python: install kernelkin\[cli\]"):
         vega_script()
     vega_script.cache_clear()
+
+
+def test_of_many_columns_those_with_the_largest_effects_are_shown():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(80, 15)), np.repeat(["a", "b"], 40)
+    y = X @ np.r_[2.0, np.full(13, 0.1), 3.0] + 0.1 * rng.normal(size=80)
+    shown = report_of_files([SavedModel(MKMTRLRegressor(linear_kernels()).fit(X, y, tasks))]).models[0]["drivers"]
+    names = [effect["name"] for effect in shown["effects"]]
+    assert len(names) == 12 and names[:2] == ["x14", "x0"]
+    # The grid of predictions is over the first of them, and no larger than its limit.
+    assert [column["name"] for column in shown["grid"]["columns"]] == names[:3]
+    sizes = [len(column["values"]) for column in shown["grid"]["columns"]]
+    assert len(shown["grid"]["mean"][0]) == np.prod(sizes) and 2 * np.prod(sizes) <= 12_000 and min(sizes) > 3

@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from kernelkin.calibration import choose_units
 from kernelkin.mixed import Constant, FittedStructure, Layout, Level, Linear, MixedData, MixedModel, Part, Structure
 from kernelkin.mixed.columns import Columns, weighted_quantiles
+from kernelkin.mixed.effects import GroupPosterior, wide_contrasts
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.structures import choose_knots, choose_landmarks, landmark_count
 
@@ -76,6 +78,13 @@ def test_wide_data_are_the_same_data_in_long_form(structure, weights):
     others = [second.predict(X, [np.full(q, t)]) for t in range(3)]
     np.testing.assert_allclose(mean, np.hstack([m for m, _ in others]), atol=1e-5)
     np.testing.assert_allclose(variance, np.hstack([v for _, v in others]), atol=1e-5)
+    # Contrasts of groups: single functions, their mean, and one against the others.
+    M = np.vstack([np.eye(3), np.full(3, 1 / 3), [1.0, -0.5, -0.5]])
+    Q, A = first.columns(X)[None], np.array([np.eye(q)[:3]])
+    means, variances, _ = wide_contrasts(first, Q, A, None, M)
+    joint = GroupPosterior(second, 0, second.columns(X)[None], A).contrasts(sparse.csr_array(M), np.zeros(3))
+    np.testing.assert_allclose(means, joint[0], atol=1e-5)
+    np.testing.assert_allclose(variances, joint[1], atol=1e-5)
     new = first.predict(X, [np.full(q, -1)])
     expected = second.predict(X, [np.full(q, -1)])
     np.testing.assert_allclose(new[0][:, :1], expected[0], atol=1e-5)

@@ -172,6 +172,7 @@ class MultiTaskEstimator(TaskRouted):
             encode=None if encoder is None else encoder.encode,
             allow_unknown=getattr(self, "unknown_tasks", "error") != "error",
             new_tasks=getattr(self.functions_, "new_tasks", None),
+            task_name=getattr(self, "task_name_", None),
             groupings=getattr(self, "groupings_", ()),
         )
         return queries._replace(device=device_of(X))

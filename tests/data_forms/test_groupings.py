@@ -7,6 +7,7 @@ import pytest
 from data_forms.reading import TASKS, N, X, Y
 from kernelkin import MKMTRLRegressor
 from kernelkin.data.forms import read_queries, read_training
+from kernelkin.relations import LinearMixedModel
 
 CLASSES = np.tile(["u", "v", "w"], 4)
 TABLE = pd.DataFrame({"school": TASKS, "class": CLASSES})
@@ -34,6 +35,7 @@ def test_columns_are_groupings():
 def test_one_column_is_no_further_grouping():
     assert read(tasks=TABLE[["school"]]).groupings == read(tasks=TASKS).groupings == ()
     assert read(tasks={"school": TASKS}).labels.tolist() == [10, 20, 30]
+    assert read(tasks=TABLE[["school"]]).task_name == "school" and read(tasks=TASKS).task_name is None
 
 
 def test_a_group_may_be_new_in_one_grouping_and_known_in_another():
@@ -45,10 +47,26 @@ def test_a_group_may_be_new_in_one_grouping_and_known_in_another():
     np.testing.assert_array_equal(found.groupings[0], [-1, 1])
     with pytest.raises(ValueError, match="unknown task 99"):
         read_queries(X[:2], asked, **options)
-    with pytest.raises(ValueError, match="fitted on 2 groupings of rows, but got 1"):
-        read_queries(X[:2], [20, 10], **options)
+    with pytest.raises(ValueError, match=r"fitted on 2 \('school', 'class'\), but got one"):
+        read_queries(X[:2], [20, 10], task_name=known.task_name, **options)
     with pytest.raises(ValueError, match="needs the task of each row"):
         read_queries(X[:2], None, **options)
+
+
+@pytest.mark.parametrize("names", [["school", "class"], ["class", "school"]])
+def test_columns_of_groups_may_come_in_any_order(names):
+    """By position, all rows of a table with its columns in another order would be of new groups."""
+    known = read(tasks=TABLE)
+    options = {"known": known.labels, "form": "long", "groupings": known.groupings, "allow_unknown": True}
+    found = read_queries(X, TABLE[names], task_name=known.task_name, **options)
+    np.testing.assert_array_equal(found.codes, known.labels.searchsorted(TASKS))
+    np.testing.assert_array_equal(found.groupings[0], known.groupings[0].codes)
+    by_position = read_queries(X, TABLE.to_numpy(), task_name=known.task_name, **options)
+    np.testing.assert_array_equal(by_position.groupings[0], known.groupings[0].codes)
+    with pytest.raises(ValueError, match=r"fitted on 2 \('school', 'class'\), but got 2 \('school', 'room'\)"):
+        read_queries(X, TABLE.rename(columns={"class": "room"}), task_name=known.task_name, **options)
+    mixed = LinearMixedModel().fit(X, Y, TABLE)
+    np.testing.assert_array_equal(mixed.predict(X, TABLE[names]), mixed.predict(X, TABLE))
 
 
 def test_missing_labels_name_the_column():

@@ -88,9 +88,9 @@ def test_categories_are_labels(library):
         ([timedelta(days=k) for k in range(N)], r"X, column 'd' holds dates or times \("),
         (
             ["tall"] * N,
-            r"X, column 'd': could not convert string to float: 'tall': encode the table with Table",
+            r"X, column 'd': could not convert string to float: 'tall': pass a data frame",
         ),
-        ([1, None] * 6, r"X, column 'd': Input X contains NaN: encode the table with TableEncoder in"),
+        ([1, None] * 6, r"X, column 'd': Input X contains NaN: pass a data frame to KinRegressor"),
     ],
 )
 def test_a_column_that_holds_no_numbers(library, values, message):
@@ -99,7 +99,7 @@ def test_a_column_that_holds_no_numbers(library, values, message):
 
 
 def test_a_column_of_categories_is_not_cast(library):
-    with pytest.raises(TypeError, match=r"^X, column 'd' holds categories \(.*\), not numbers: encode the table"):
+    with pytest.raises(TypeError, match=r"^X, column 'd' holds categories \(.*\), not numbers: pass a data frame"):
         read(columns_of(library, {"a": X[:, 0], "d": encoded(library, ["1", "2"] * 6)}))
 
 

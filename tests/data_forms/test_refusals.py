@@ -25,7 +25,7 @@ def but_first(values, dtype):
 
 # The first words of scikit-learn's long message.
 INFINITE = r"Input X contains infinity or a value too large for dtype\('float64'\)\.$"
-ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so$"
+ENCODE = "pass a data frame to KinRegressor or KinClassifier, or encode it with TableEncoder in a pipeline$"
 TEXT = rf"could not convert string to float: 'tall': {ENCODE}"
 NAN = rf"Input X contains NaN(\.$|: {ENCODE})"
 
@@ -42,7 +42,10 @@ ROWS = {
     "text inside": (put(X, (3, 1), "tall", object), rf"X, column 1: {TEXT}"),
     "beyond all floats": (put(X, (3, 1), 10**400, object), r"X, column 1: int too large to convert to float$"),
     "a date of Python": (put(X, (3, 1), date(2020, 1, 1), object), r"X, column 1 holds dates or times \(object\), not"),
-    "dates": (X.astype("datetime64[s]"), r"X, column 0 holds dates or times \(datetime64\[s\]\), not numbers: encode "),
+    "dates": (
+        X.astype("datetime64[s]"),
+        r"X, column 0 holds dates or times \(datetime64\[s\]\), not numbers: pass a data frame ",
+    ),
     "complex": (X + 1j, r"X: Complex data not supported\n"),
     "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in or leave them out$"),
     "sparse": (csr_array(X), r"Sparse data was passed for X, but dense data is required\. Use '\.toarray\(\)'"),
@@ -53,7 +56,7 @@ ROWS = {
     "a column of text beside one with NaN": (frame(a=np.nan, b="tall"), rf"X, column 'b': {TEXT}"),
     "a column of dates": (
         frame(b=DAYS),
-        r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers: encode ",
+        r"X, column 'b' holds dates or times \(datetime64\[\w+\]\), not numbers: pass a data frame ",
     ),
     "a column of categories": (
         frame(b=pd.Categorical(X[:, 1] > 0)),

@@ -48,10 +48,10 @@ def test_bad_data_are_refused(name):
     X = clean.X.copy()
     X[3, 1] = np.nan
     before = X.copy()
-    with pytest.raises(ValueError, match=r"^X, column 1: Input X contains NaN: encode the table"):
+    with pytest.raises(ValueError, match=r"^X, column 1: Input X contains NaN: pass a data frame"):
         fit(name, clean._replace(X=X), **({"kernels": never} if name in KERNEL else {}))
     model = fitted(name)
-    with pytest.raises(ValueError, match=r"^X, column 1: Input X contains NaN: encode the table"):
+    with pytest.raises(ValueError, match=r"^X, column 1: Input X contains NaN: pass a data frame"):
         model.predict(X, tasks=clean.tasks)
     # Kin predicts tasks that were not in training by default.
     if "Kin" not in name:

@@ -9,7 +9,6 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from errno import EPIPE
 from importlib import import_module
-from typing import Any
 
 from .. import __version__
 from .arguments import COMMANDS
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Namespace) -> int:
     terminal = Terminal(keep_going=arguments.command.writes_files)
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *where, **more: complain(f"warning: {message}")
         module, function = arguments.command.run.split(":")
         getattr(import_module(f".{module}", __package__), function)(arguments, terminal)
     if sys.stdout is not None and terminal.lost is None:
@@ -103,7 +102,3 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {str(error.filename)!r}"
     return str(error) if str(error).strip() else type(error).__name__
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    complain(f"warning: {message}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from ..exceptions import warn_user
 from .arrays import Table, as_array, as_table, holds_dates, listing, missing, no_numbers, plain
 
 # Advice for columns that are not numbers or have missing values.
-ENCODE = "encode the table with TableEncoder in a pipeline, or fit KinRegressor or KinClassifier, which do so"
-UNKNOWN = "Tasks that were not in training need unknown_tasks='common' (with couplings='common'), or task_features"
+ENCODE = "pass a data frame to KinRegressor or KinClassifier, or encode it with TableEncoder in a pipeline"
+UNKNOWN = "Tasks that were not in training need unknown_tasks='common' (and, if not Kin, couplings), or task_features"
 # Objectives and scores are quadratic in the targets; the sum of such squares does not overflow.
 LARGEST = 1e150
 # Above this value the penalty is lost in rounding: models interpolate noise or overflow.
@@ -265,7 +265,7 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
 
 
 def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
-    """Return the task of each row, or several groupings by name from the columns of a table, 2-d array or dict."""
+    """Return the task of each row, or groupings by name from the columns of a table, 2-d array or dict."""
     if isinstance(tasks, str):
         raise TypeError(
             f"tasks={tasks!r} is a string, not the task of each row: if a column of X holds the tasks, set "
@@ -273,7 +273,7 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
         )
     columns: dict[Any, Any] = {}
     if (table := as_table(tasks, "tasks")) is not None:
-        columns = dict(zip(table.names, table.columns, strict=True)) if len(table.names) > 1 else {}
+        columns = dict(zip(table.names, table.columns, strict=True))
     elif (labels := as_array(tasks, "tasks")).ndim == 2 and labels.shape[1] > 1:
         columns = dict(enumerate(labels.T))
     if columns:
@@ -281,11 +281,22 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
     return {None: check_labels(tasks)}
 
 
-def first_labels(X: Any, tasks: Any, column: Any) -> np.ndarray | None:
+def order_groupings(given: dict[Any, np.ndarray], names: Collection[Any]) -> list[np.ndarray]:
+    """Return groupings in the order of the `names` of the fit; by position if one of the two has no names."""
+    if set(given) == set(names):
+        return [given[name] for name in names]
+    if len(given) != len(names) or all(isinstance(name, str) for name in [*given, *names]):
+        known, asked = (f"{len(own)} ({listing(list(own))})" if len(own) > 1 else "one" for own in (names, given))
+        raise ValueError(f"groupings of rows: this model was fitted on {known}, but got {asked}")
+    return list(given.values())
+
+
+def first_labels(model: Any, X: Any, tasks: Any) -> np.ndarray | None:
     """Return the task of each row, from `tasks` or the task column of X; None if there is neither."""
-    if tasks is None and column is not None:
+    if tasks is None and (column := getattr(model, "task_column", None)) is not None:
         tasks = split_task_columns(read_rows(X), column)[1]
-    return None if tasks is None else next(iter(read_groupings(tasks).values()))
+    groups = {} if tasks is None else read_groupings(tasks)
+    return groups.get(getattr(model, "task_name_", None), next(iter(groups.values()), None))
 
 
 def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:

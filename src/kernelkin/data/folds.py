@@ -101,6 +101,8 @@ class TaskKFold(BaseCrossValidator):
         classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))
         rng = check_random_state(self.random_state)
         labels = _deal(len(codes), rows, [classes[part] for part in rows], self.n_splits, rng)
+        if len(np.setdiff1d(np.arange(self.n_splits), labels)):
+            raise ValueError(f"tasks have too few rows for {self.n_splits} folds, one has no test rows: lower n_splits")
         for fold in range(self.n_splits):
             yield np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
 
@@ -114,7 +116,12 @@ def make_folds(data: TaskData, cv: Any, *, classification: bool, random_state: A
     masks (n, T) of training and test labels hold out a row for some tasks only.
     """
     if isinstance(cv, int | np.integer):
-        labels = _fold_labels(data, int(cv), classification, check_random_state(random_state))
+        rng = check_random_state(random_state)
+        if data.form == "wide" and data.n_tasks > 1:
+            labels = _wide_labels(data, classification, rng, int(cv))
+        else:
+            classes = [y if classification else np.zeros(len(y)) for y in data.y]
+            labels = _deal(len(data.X), data.rows, classes, int(cv), rng)
         if (labels == _ALWAYS_KEPT).all():
             alone = "every class of every task has one row" if classification else "every task has one row"
             advice = "; to predict numbers, use a regressor" if classification else ""
@@ -143,14 +150,6 @@ def given_folds(cv: Iterable[Any], n: int, columns: int = 1) -> Iterator[np.ndar
 def _positions(data: TaskData, mask: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the positions of the rows of a mask (n, columns) within the rows of each task."""
     return tuple(np.flatnonzero(mask[rows, t % mask.shape[1]]) for t, rows in enumerate(data.rows))
-
-
-def _fold_labels(data: TaskData, n_splits: int, classification: bool, rng: np.random.RandomState) -> np.ndarray:
-    """Return the fold of each row of X (n,)."""
-    if data.form == "wide" and data.n_tasks > 1:
-        return _wide_labels(data, classification, rng, n_splits)
-    classes = [y if classification else np.zeros(len(y)) for y in data.y]
-    return _deal(len(data.X), data.rows, classes, n_splits, rng)
 
 
 def _deal(

@@ -19,6 +19,7 @@ from .checks import (
     check_task_names,
     check_weights,
     encode_tasks,
+    order_groupings,
     read_groupings,
     read_rows,
     split_task_columns,
@@ -52,6 +53,7 @@ class TaskData:
     feature_origins: tuple[tuple[str, str], ...] | None = None
     groupings: tuple[Grouping, ...] = ()  # further groupings of the rows of X, if `tasks` has several columns
     offset: np.ndarray | None = None  # (n,) added to the logarithm of expected counts
+    task_name: Any = None  # the name of the grouping of the tasks, if it has one
 
     @property
     def n_tasks(self) -> int:
@@ -117,13 +119,14 @@ def read_training(
             "This estimator requires y to be passed, but the target y is None: pass the target of each row, "
             "as in fit(X, y, tasks=...)"
         )
-    rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
+    rows, groups = _split_tasks(X, tasks, task_column, encode)
+    (task_name, tasks), *further = groups.items() or [(None, tasks)]
     X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
-    check_lengths(X, y=Y, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
+    check_lengths(X, y=Y, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further})
     weights = np.ones(len(X)) if sample_weight is None else check_weights(sample_weight, X)
     names, origins = (tuple(map(str, rows.names)), rows.origins) if isinstance(rows, Table) else (None, None)
-    groupings = tuple(Grouping(name, *np.unique(values, return_inverse=True)) for name, values in further.items())
+    groupings = tuple(Grouping(name, *np.unique(values, return_inverse=True)) for name, values in further)
     if Y.ndim == 2:
         return _wide(X, Y, y, weights, names, origins, groupings)
     labels, codes = np.array([0]), np.zeros(len(X), dtype=np.intp)
@@ -134,7 +137,7 @@ def read_training(
     parts = tuple(np.split(order, np.cumsum(np.bincount(codes[kept], minlength=len(labels)))[:-1]))
     form: Form = "single" if tasks is None else "long"
     targets = tuple(Y[part] for part in parts)
-    return TaskData(X, parts, targets, weights, labels, form, names, origins, groupings)
+    return TaskData(X, parts, targets, weights, labels, form, names, origins, groupings, task_name=task_name)
 
 
 def read_queries(
@@ -148,16 +151,17 @@ def read_queries(
     encode: Callable[[Table], Table] | None = None,
     allow_unknown: bool = False,
     new_tasks: np.ndarray | None = None,
+    task_name: Any = None,
     groupings: Sequence[Grouping] = (),
 ) -> Queries:
     """Validate the arguments of `predict`; other arguments are as for `read_training`.
 
-    `known`, `form` and `groupings` are the tasks (T,), the form and the further groupings of the training data. Tasks
-    that were not in training get code -1 or, without `allow_unknown`, raise an error; `new_tasks` (E,) have features.
+    `known`, `form`, `task_name` and `groupings` are the tasks (T,) and the rest of the training data. Tasks that were
+    not in training get code -1 or, without `allow_unknown`, raise an error; `new_tasks` (E,) have features.
     """
-    rows, tasks, further = _split_tasks(X, tasks, task_column, encode)
+    rows, groups = _split_tasks(X, tasks, task_column, encode)
     X = check_rows(rows, fitting=False, precomputed=precomputed, task_column=task_column)
-    if tasks is None:
+    if not groups:
         if form == "long" and (len(known) > 1 or groupings):
             raise ValueError(
                 f"this model was fitted on {len(known)} tasks ({listing(known)}) and needs the task of each row: "
@@ -165,21 +169,19 @@ def read_queries(
                 "alone, unless metadata routing is enabled)"
             )
         return Queries(X, None if form == "wide" else np.zeros(len(X), dtype=np.intp))
-    check_lengths(X, tasks=tasks, **{f"tasks, column {name!r}": values for name, values in further.items()})
     if form == "single":
         raise ValueError("this model was fitted on one task, without tasks: leave them out here too")
-    if len(further) != len(groupings):
-        count = 1 + len(further)
-        raise ValueError(f"this model was fitted on {1 + len(groupings)} groupings of rows, but got {count}")
-    pairs = zip(further.values(), groupings, strict=True)
+    tasks, *further = order_groupings(groups, [task_name, *(grouping.name for grouping in groupings)])
+    pairs = list(zip(further, groupings, strict=True))
+    check_lengths(X, tasks=tasks, **{f"tasks, column {grouping.name!r}": values for values, grouping in pairs})
     codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
 
 
 def _split_tasks(
     X: Any, tasks: Any, task_column: Any, encode: Callable[[Table], Table] | None
-) -> tuple[Any, np.ndarray | None, dict[Any, np.ndarray]]:
-    """Return X without the task columns, the task of each row, and further groupings by name."""
+) -> tuple[Any, dict[Any, np.ndarray]]:
+    """Return X without the task columns, and groupings by name, that of the tasks first; none without tasks."""
     rows = read_rows(X)
     if task_column is None:
         groups = {} if tasks is None else read_groupings(tasks)
@@ -189,7 +191,7 @@ def _split_tasks(
         raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={task_column!r}")
     if encode is not None and isinstance(rows, Table):
         rows = encode(rows)
-    return (rows, groups.pop(next(iter(groups))), groups) if groups else (rows, None, {})
+    return rows, groups
 
 
 def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: Any) -> TaskData:

@@ -82,11 +82,14 @@ def effect_unit(model: Any, target: str = "") -> str:
     return f"log odds of {model.classes_[1]}" if is_classifier(model) else LOSSES[model.loss].scale_name(target)
 
 
+def grouping_names(model: Any) -> list[Any]:
+    """Return the names of the groupings of a fitted Kin model; "task" for the first if it has none."""
+    return ["task" if model.task_name_ is None else model.task_name_, *(part.name for part in model.groupings_)]
+
+
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:
     """Return the position, the labels (G,) and the name of a grouping."""
-    column = model.task_column
-    first = column[0] if isinstance(column, list | tuple) and len(column) else column
-    names = ["task" if first is None else first, *(part.name for part in model.groupings_)]
+    names = grouping_names(model)
     if grouping is None:
         number = 0
     elif grouping in names:
@@ -249,6 +252,8 @@ def explain(model: Any) -> str:
     lines = []
     if "level" in shares:
         lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
+    for k, part in enumerate(model.groupings_, start=2):
+        lines.append(f"{shares.get(f'level {k}', 0.0):.0%} is between the levels of grouping {part.name!r}.")
     of_kind = Counter[str]()
     for name, share in shares.items():
         of_kind[term_kind(name)] += share

@@ -298,7 +298,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         return_std : bool, default False
             Whether to also return the standard deviation of the target around each prediction.
         offset : array of shape (q,), optional
-            Logarithm of the exposure of each row, for counts.
+            Logarithm of the exposure of each row, for counts. Without it, all rows have an exposure of one.
 
         Returns
         -------

@@ -269,6 +269,7 @@ class KinPlan:
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "groupings_": self.data.groupings,
+            "task_name_": self.data.task_name,
             "members_": tuple(
                 {"name": m.structure.name, "weight": m.weight, "error": m.error} for m in members if m.weight
             ),

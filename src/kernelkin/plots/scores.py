@@ -16,14 +16,6 @@ from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, ta
 MANY_ROWS = 400
 
 
-def _task_labels(estimator: Any, X: Any, y: np.ndarray, tasks: Any) -> np.ndarray:
-    """Return the task of each target y (n,) or (n, T), from `tasks` (the first grouping), columns of X or of y."""
-    if y.ndim == 2:
-        return np.broadcast_to(estimator.tasks_, y.shape)
-    labels = first_labels(X, tasks, getattr(estimator, "task_column", None))
-    return np.full(len(y), "all rows") if labels is None else labels
-
-
 class TaskScoresDisplay(Display):
     """Scores per task of one or more models, with tasks ordered by the gain of the first model over the second.
 
@@ -149,7 +141,8 @@ class IntervalsDisplay(Display):
         """
         predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
         y = np.asarray(y, dtype=np.float64)
-        labels, known = _task_labels(estimator, X, y, tasks), ~missing(y)
+        labels: Any = estimator.tasks_ if y.ndim == 2 else first_labels(estimator, X, tasks)
+        labels, known = np.broadcast_to("all rows" if labels is None else labels, y.shape), ~missing(y)
         return cls(predicted[known], y[known], ends[known], labels[known], coverage=coverage).plot(ax)
 
     def _draw(self, ax: Any) -> None:

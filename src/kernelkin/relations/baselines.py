@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ..data.checks import encode_tasks, read_groupings
+from ..data.checks import encode_tasks, order_groupings, read_groupings
 from ..decompositions import eigh
 from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
 from ..mixed.structures import FittedStructure, MixedData, Structure
@@ -63,8 +63,8 @@ class Baseline(BaseEstimator):
         columns = self._columns(X)
         self.center_, spread = columns.mean(axis=0), columns.std(axis=0)
         self.scale_ = np.where(spread > 1e-12 * np.maximum(np.abs(self.center_), 1e-300), spread, 1.0)
-        self.groupings_ = [np.unique(labels) for labels in read_groupings(tasks).values()]
-        self.tasks_ = self.groupings_[0]
+        self.groupings_ = {name: np.unique(labels) for name, labels in read_groupings(tasks).items()}
+        self.tasks_ = next(iter(self.groupings_.values()))
         y = np.asarray(y).ravel()
         if self.classification:
             self.classes_, y = np.unique(y, return_inverse=True)
@@ -98,7 +98,7 @@ class Baseline(BaseEstimator):
 
     def _codes(self, tasks: Any) -> list[np.ndarray]:
         """Return the position of each row's group in every grouping; -1 for groups that were not in training."""
-        pairs = zip(read_groupings(tasks).values(), self.groupings_, strict=True)
+        pairs = zip(order_groupings(read_groupings(tasks), self.groupings_), self.groupings_.values(), strict=True)
         return [encode_tasks(labels, known, allow_unknown=True) for labels, known in pairs]
 
     # Fits to standardised columns (n, d), group codes, and targets or class codes; predicts means or probabilities.
@@ -237,7 +237,7 @@ class LinearMixedModel(Baseline):
             Y, likelihood = (Y + 1.0) / 2.0, Bernoulli()
         else:
             likelihood = LabelRegression()
-        z, counts = (Y - self.location_) / self.spread_, tuple(map(len, self.groupings_))
+        z, counts = (Y - self.location_) / self.spread_, tuple(map(len, self.groupings_.values()))
         data = MixedData(X, tuple(groups), counts, z, np.ones(len(X)), np.arange(X.shape[1]))
         self.fitted_ = FittedStructure(Structure("slopes"), data, likelihood)
 

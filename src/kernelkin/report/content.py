@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from ..data.forms import Queries
 from ..estimators import changed_parameters, relative_gap
-from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, read_columns, task_effects
+from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, grouping_names, read_columns, task_effects
 from ..kin.losses import LOSSES
 from ..mixed.effects import term_kind
 from ..paper.uncertainty import class_probabilities
@@ -138,15 +138,15 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
 def _variance(saved: SavedModel) -> list[list[Any]]:
     """Return the shares of variance in plain words, in the order of levels, common parts, own parts and noise."""
     shares = getattr(saved.model, "variance_components_", {})
-    names = ["task"] if saved.schema is None else saved.schema.task_names or ["task"]
+    names = (saved.schema.task_names if saved.schema else None) or (grouping_names(saved.model) if shares else [])
     words = {"common": "columns, alike in all groups", "own": "columns, each group its own way", "noise": "noise"}
     kinds, found = ["levels", *words], dict[str, float]()
     for name in sorted(shares, key=lambda name: kinds.index(term_kind(name))):
         text = words.get(term_kind(name))
         if text is None:
             # "level" is of the first grouping, "level 2" of the second.
-            which = int(name[5:] or 1) - 1
-            text = f"levels of {names[which] if which < len(names) else f'grouping {which + 1}'}"
+            which = names[int(name[5:] or 1) - 1]
+            text = f"levels of {which}" if isinstance(which, str) else f"levels of grouping {which}"
         found[text] = found.get(text, 0.0) + shares[name]
     return [[text, number(share)] for text, share in found.items() if share >= 0.0005]
 

@@ -103,7 +103,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldO
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[str, HeldOutRows]:
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
-    labels = first_labels(X, tasks, getattr(getattr(model, "best_estimator_", model), "task_column", None))
+    labels = first_labels(getattr(model, "best_estimator_", model), X, tasks)
     target = as_array(y, "y")
     if len(target) != len(np.asarray(X) if isinstance(X, list) else X):
         raise ValueError(f"X has {len(X)} rows and y has {len(target)}")

@@ -107,8 +107,8 @@ class Fit:
         Fitted `kernels` are passed if Gram matrices are reused.
         """
         couplings = () if self.couplings is None else read_couplings(self.couplings, data, self.sharing)
-        if self.unknown_tasks == "common":
-            check_common_part(couplings)
+        if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
+            raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
         if kernels is None and not is_precomputed(self.kernels):
             kernels = source_kernels(self.kernels, data)
             if self.choose_kernel is not None:
@@ -309,12 +309,6 @@ def read_init(init: Any, shape: Shape) -> np.ndarray:
     if weights.dtype.kind not in "fiu" or not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
         raise ValueError("init must be kernel weights that are finite, non-negative and not all zero")
     return weights.T.astype(np.float64)
-
-
-def check_common_part(couplings: Sequence[Coupling]) -> None:
-    """Raise if the model has no common part, by which unknown tasks are to be predicted."""
-    if not any(coupling.is_common for coupling in couplings):
-        raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
 
 
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:

@@ -271,7 +271,7 @@ QUERIES = {
     "no tasks": (
         {},
         r"this model was fitted on 3 tasks \(10, 20, 30\) and needs the task of each row: pass tasks=, or give the "
-        r"estimator a task_column \(scikit-learn.s cross-validation .*\)$",
+        r"estimator a task_column \(scikit-learn.s cross_val_predict .*\)$",
     ),
     "too few tasks": ({"tasks": [10]}, r"X has 12 rows, but tasks has 1$"),
     "a missing task": ({"tasks": [None] * N}, r"the task of row 0 is missing$"),

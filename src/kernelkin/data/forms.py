@@ -165,8 +165,8 @@ def read_queries(
         if form == "long" and (len(known) > 1 or groupings):
             raise ValueError(
                 f"this model was fitted on {len(known)} tasks ({listing(known)}) and needs the task of each row: "
-                "pass tasks=, or give the estimator a task_column (scikit-learn's cross_val_predict passes tasks to fit "
-                "alone, as all of its cross-validation does unless metadata routing is enabled)"
+                "pass tasks=, or give the estimator a task_column (scikit-learn's cross_val_predict passes tasks to "
+                "fit alone, as all of its cross-validation does unless metadata routing is enabled)"
             )
         return Queries(X, None if form == "wide" else np.zeros(len(X), dtype=np.intp))
     if form == "single":

@@ -50,7 +50,7 @@ docs: $(STAMP)
 	rm -rf docs/generated
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-# All experiments of the paper, four hours of processor time; `make reproduce EXPERIMENT=stock` runs one.
+# All experiments, about eight hours of processor time; `make reproduce EXPERIMENT=stock` runs one.
 reproduce: $(STAMP)
 	$(BIN)/python -m experiments $(EXPERIMENT)
 

@@ -25,6 +25,7 @@ from sklearn.svm import SVC
 
 import kernelkin
 from experiments.data_sets import load_landmine, load_sarcos, load_school
+from kernelkin.kernels.families import resolve_kernels
 
 from .harness import OURS, Contender, Goal, Report, Row, pinned, race, threads
 
@@ -72,7 +73,7 @@ def classify(name: str, estimator: type) -> Pair:
     model.fit(X, y, tasks=tasks)
     joint = name in ("MTFL", "MTRL")
     groups = [np.arange(len(X))] if joint else [np.flatnonzero(tasks == t) for t in np.unique(tasks)]
-    used = [kernelkin.kernels.resolve_kernels(kernels)[k].name in model.kernel_names_ for k in range(len(DEGREES))]
+    used = [resolve_kernels(kernels)[k].name in model.kernel_names_ for k in range(len(DEGREES))]
     degrees = np.array(DEGREES)[used]
 
     def loop() -> None:
@@ -93,7 +94,7 @@ def regress(name: str, estimator: type) -> Pair:
     model = estimator(kernels, C=1.0, n_jobs=1)
     model.fit(X, Y)
     joint = name in ("MTFL", "MTRL")
-    names = [kernel.name for kernel in kernelkin.kernels.resolve_kernels(kernels)]
+    names = [kernel.name for kernel in resolve_kernels(kernels)]
     widths = [width for width, kernel in zip(WIDTHS, names, strict=True) if kernel in model.kernel_names_]
 
     def loop() -> None:

@@ -100,9 +100,9 @@ CONTENDERS: dict[str, Callable[[Split], Probabilities]] = {
 
 
 def table(records: list[Record]) -> str:
-    """Return means over the splits on which all contenders were measured; the file has those of former versions too."""
+    """Return means over the splits on which all contenders were measured; the file has a former version too."""
     measures = ("log_loss", "calibration_error", "task_error")
-    contenders = sorted({r["model"] for r in records}, key=[*CONTENDERS, *(r["model"] for r in records)].index)
+    contenders = [name for name in CONTENDERS if any(r["model"] == name for r in records)]
     rows = []
     for each in CLASSIFICATION:
         splits = [{r["split"] for r in records if (r["set"], r["model"]) == (each, c)} for c in contenders]

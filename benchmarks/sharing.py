@@ -62,7 +62,7 @@ def section() -> str:
     """The kept reports as Markdown."""
     parts = []
     for record in read():
-        title = f"**{record['data']}** ({record['rows']} rows, {record['tasks']} groups, {record['seconds']:.0f} s)"
+        title = f"**{record['data']}** ({record['rows']} rows, {record['tasks']} groups)"
         parts.append(f"{title}\n\n```text\n{record['text']}\n```")
     return "\n\n".join(parts)
 

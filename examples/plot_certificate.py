@@ -2,8 +2,8 @@
 How good is this optimum?
 =========================
 
-Every fit comes with a proof of how good it is: a lower bound on what *any* kernel weights could reach. Here the bound
-is computed by hand from the fitted model, and two solvers race to close the gap.
+Every fit has a lower bound on what *any* kernel weights could reach. Here the bound is computed by hand from the fitted
+model, and two solvers are compared by how fast they close the gap.
 """
 
 # %%

@@ -2,9 +2,9 @@
 The collapse
 ============
 
-The penalty of the original paper ties the tasks so tightly that at its optimum all of them use *one* mix of kernels,
-whatever the data say: the kernel weights have rank one. :doc:`/mathematics` has the proof; here it is seen to happen,
-and what ``min_rank`` and ``shrinkage`` do about it.
+At the optimum of the original paper's penalty all tasks use *one* mix of kernels, whatever the data: the kernel weights
+have rank one. :doc:`/mathematics` has the proof. This page shows it on data, and how ``min_rank`` and ``shrinkage``
+prevent it.
 """
 
 # %%

@@ -42,7 +42,7 @@ def kernelkin(command):
 
 
 # %%
-# Fit: what is to be predicted, and which column holds the group. The rest is guessed, and the guesses are printed.
+# Fit: what is to be predicted, and which column holds the group. The rest is inferred and printed.
 # ``--no-comparison`` leaves out the comparison with simpler models on rows held out, so that this page is made quickly,
 # and the parameters are those of a model of the paper. :doc:`/guide/command_line` has a session without these options.
 

@@ -2,9 +2,9 @@
 Choosing parameters
 ===================
 
-How strongly to hold the kernel weights, over how many directions to spread the relationship, whether to couple the
-tasks: cross-validation inside the tasks decides. ``MultiTaskCV`` evaluates the kernels once for all folds and
-candidates, and solves for the values of ``mu`` in order, each started from the last solution.
+The strength of the penalty, the rank of the relationship and couplings are chosen by cross-validation inside the tasks.
+``MultiTaskCV`` evaluates the kernels once for all folds and candidates, and solves for the values of ``mu`` in order,
+each starting from the last solution.
 """
 
 # %%

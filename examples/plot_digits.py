@@ -34,8 +34,8 @@ kernels = view_kernels(
 )
 
 # %%
-# 150 images to learn from, about fifteen of each digit. The average of good kernels is hard to beat; what the fit adds
-# is an account of which of them each digit needs.
+# 150 images to learn from, about fifteen of each digit. The average of good kernels is hard to beat; the fit also
+# shows which of them each digit needs.
 
 Y = (digits[:, np.newaxis] == np.arange(10)).astype(int)
 split = train_test_split(X, Y, digits, train_size=150, stratify=digits, random_state=0)

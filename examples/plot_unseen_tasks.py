@@ -64,8 +64,8 @@ plt.show()
 print(f"never seen {np.mean(list(held.values())):.3f}, on its own {np.mean(list(own.values())):.3f}")
 
 # %%
-# How much of the variance of each age's function is common to all ages? A share is negative where one part takes back
-# some of the other.
+# How much of the variance of each age's function is common to all ages? A share is negative if one part cancels some
+# of the other.
 
 model = MKMTRLRegressor(kernels, C=1, mu=10, couplings="common").fit(X, y, tasks=tasks)
 own, common = model.part_shares_.T

@@ -109,12 +109,12 @@ class SquaredLoss:
 
 
 class PoissonLoss(SquaredLoss):
-    """Counts, with a logarithmic link; rows may have exposures."""
+    """Counts, with a logarithmic link and normal noise of the logarithm; rows may have exposures."""
 
     name: ClassVar[str] = "poisson"
     about: ClassVar[str] = (
-        "y holds counts, and the logarithm of their expected value is modelled. Predictions are means, ends of "
-        "intervals are whole numbers, and scores are shares of deviance explained."
+        "y holds counts, which may vary more than Poisson's distribution allows; the logarithm of their expected value is "
+        "modelled. Predictions are means, ends of intervals are whole numbers, and scores are shares of deviance explained."
     )
     kind: ClassVar[str] = "counts"
     is_linear: ClassVar[bool] = False
@@ -143,7 +143,7 @@ class PoissonLoss(SquaredLoss):
 
     def held_out(self, members, weights, labelled, units):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
-        return count_moments(f, variance, weights[:, None])
+        return count_moments(f, variance + [m.noise for m in members], weights[:, None])
 
     def sizes(self, y, mean, deviation):
         return count_scores(y, mean, deviation)
@@ -151,7 +151,8 @@ class PoissonLoss(SquaredLoss):
     def moments(self, functions, queries, offset):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))
         f = f[:, :, 0] + functions.units.new_location + (0.0 if offset is None else offset)
-        return count_moments(f, variance[:, :, 0], functions.weights_of(queries.codes))
+        noise = np.array([member.model.noise_ for member in functions.members])[:, None]
+        return count_moments(f, variance[:, :, 0] + noise, functions.weights_of(queries.codes))
 
     def ends(self, mean, deviation, quantile):
         """Return intervals of whole numbers."""

@@ -65,6 +65,18 @@ def test_intervals_are_whole_numbers_that_cover_new_counts(fitted):
     assert (std > np.sqrt(fitted.predict(Z, tasks=TASKS, offset=OFFSET)) * 0.7).all()
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_the_noise_is_what_counts_vary_beyond_poisson(noise):
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(30), 8)
+    X, level = rng.normal(size=(240, 1)), rng.normal(size=30)[tasks]
+    y = rng.poisson(np.exp(2.0 + 0.5 * level + np.sqrt(noise) * rng.normal(size=240)))
+    model = KinRegressor(loss="poisson", cv=folds(240)).fit(X, y, tasks=tasks)
+    found = [member.model.noise_ for member in model.functions_.members]
+    assert np.abs(np.average(found, weights=model.functions_.weights) - noise) < 0.1
+    assert abs(model.predict(X, tasks=tasks).sum() / y.sum() - 1) < 0.05
+
+
 def test_moments_are_those_of_a_mixture_of_log_normal_rates():
     rng = np.random.default_rng(0)
     f, variance, weights = np.array([[0.5], [1.5]]), np.array([[0.3], [0.1]]), np.array([0.4, 0.6])

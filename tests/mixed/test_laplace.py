@@ -21,7 +21,7 @@ def test_the_gradient_at_the_mode_is_zero(likelihood, dense):
     terms = [terms_of(ROWS)[name] for name in ("mean", "level", "linear", "common and own smooth")]
     model = make_model(ROWS, terms, likelihood, dense)
     part = model.parts[0]
-    a = model.likelihood.evaluate(Prior(part.blocks(model.terms), model.p_), part)[3].a[:, 0]
+    a = model.likelihood.evaluate(Prior(part.blocks(model.terms), model.p_), part, model.noise_)[3].a[:, 0]
     slope = LIKELIHOODS[likelihood].derivatives(ROWS.targets[likelihood], part.state["f"] + part.offset)[0]
     np.testing.assert_allclose(a, ROWS.weight * slope, atol=1e-4)
     assert np.abs(a).max() > 0.1
@@ -41,8 +41,8 @@ def test_derivatives_of_the_log_density_are_finite_differences(name):
 
 @pytest.mark.parametrize("likelihood, y, close", [(Bernoulli(), (1.0, 0.0), 0.02), (Poisson(), (3.0, 5.0), 0.02)])
 def test_the_evidence_is_near_its_integral(likelihood, y, close):
-    """Two rows of one group with a level each of small variance, where Laplace's method is nearly exact."""
-    terms = [Level(0), Level(1, name="second")]
+    """Two rows of one group with a level or noise each of small variance, where Laplace's method is nearly exact."""
+    terms = [Level(0)] if likelihood.has_noise else [Level(0), Level(1, name="second")]
     model = MixedModel(terms, 0.0, likelihood)
     layout = Layout.dense(np.zeros((2, 0)), [np.zeros(2, int), np.arange(2)])
     model.parts = [Part(layout, np.array(y)[:, None], np.ones(2), 1.0)]
@@ -63,7 +63,7 @@ def test_the_mean_of_a_log_rate_is_near_its_integral():
     y, variance = np.array([0.0, 2.0, 1.0]), 0.7
     model = MixedModel([Level()], 0.0, Poisson())
     model.parts = [Part(Layout.dense(np.zeros((3, 0)), [np.zeros(3, int)]), y[:, None], np.ones(3), 1.0)]
-    found, left = model.set_parameters(np.log([variance])).predict(np.zeros((1, 0)), [np.zeros(1, int)])
+    found, left = model.set_parameters(np.log([variance, 1e-9])).predict(np.zeros((1, 0)), [np.zeros(1, int)])
     f = np.linspace(-8, 5, 5001)
     density = np.exp(-0.5 * f**2 / variance + Poisson().log_density(y[:, None], f).sum(0))
     density /= density.sum()

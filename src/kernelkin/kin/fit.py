@@ -324,11 +324,11 @@ class KinPlan:
             "column_names": self.data.feature_names or tuple(f"x{j}" for j in range(self.rows.X.shape[1])),
         }
         if self.units is not None:
-            mean, deviation = self.loss.held_out(members, weights, self.labelled, self.units)
+            mean, deviation, units = self.loss.held_out(members, weights, self.labelled, self.units)
             known = ~np.isnan(mean).reshape(len(mean), -1).any(axis=1)
             given = self.labelled.y[known], mean[known], deviation[known]
             scores = Scores.of(self.loss.sizes(*given), (given[0] - given[1]) / given[2], self.rows.weight[known])
-            functions = KinFunctions(**base, loss=self.loss, units=self.units, scores=scores)
+            functions = KinFunctions(**base, loss=self.loss, units=units, scores=scores)
             return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
         each = [likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))

@@ -6,6 +6,7 @@ A loss is registered in `LOSSES`. Other modules use its attributes and methods; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -63,12 +64,15 @@ class SquaredLoss:
 
     def held_out(
         self, members: Sequence[Member], weights: np.ndarray, labelled: LabelledRows, units: TargetUnits
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and deviations of the targets of all rows by fits without them, for weights (M,) of members."""
+    ) -> tuple[np.ndarray, np.ndarray, TargetUnits]:
+        """Return means and deviations of the targets of all rows by fits without them, and the units for predictions.
+
+        `weights` (M,) are those of the members.
+        """
         parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
         mean, variance = (part.reshape(labelled.y.shape) for part in average(parts, weights.tolist()))
         location, spread = _of_rows(units, labelled)
-        return location + spread * mean, spread * np.sqrt(variance)
+        return location + spread * mean, spread * np.sqrt(variance), units
 
     def sizes(self, y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """Return the normal quantile at which the interval of each target just contains it."""
@@ -109,12 +113,13 @@ class SquaredLoss:
 
 
 class PoissonLoss(SquaredLoss):
-    """Counts, with a logarithmic link; rows may have exposures."""
+    """Counts, with a logarithmic link and normal noise of the logarithm; rows may have exposures."""
 
     name: ClassVar[str] = "poisson"
     about: ClassVar[str] = (
-        "y holds counts, and the logarithm of their expected value is modelled. Predictions are means, ends of "
-        "intervals are whole numbers, and scores are shares of deviance explained."
+        "y holds counts, which may vary more than Poisson's distribution allows, and the logarithm of their expected "
+        "value is modelled. Predictions are means, intervals end at whole numbers, and scores are shares of deviance "
+        "explained."
     )
     kind: ClassVar[str] = "counts"
     is_linear: ClassVar[bool] = False
@@ -143,7 +148,10 @@ class PoissonLoss(SquaredLoss):
 
     def held_out(self, members, weights, labelled, units):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
-        return count_moments(f, variance, weights[:, None])
+        variance, weights = variance + [m.noise for m in members], weights[:, None]
+        factor = log_factor(labelled.y, count_moments(f, variance, weights)[0], members[0].fitted.model.parts[0].weight)
+        units = replace(units, location=units.location + factor, new_location=units.new_location + factor)
+        return *count_moments(f + factor, variance, weights), units
 
     def sizes(self, y, mean, deviation):
         return count_scores(y, mean, deviation)
@@ -151,12 +159,13 @@ class PoissonLoss(SquaredLoss):
     def moments(self, functions, queries, offset):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))
         f = f[:, :, 0] + functions.units.new_location + (0.0 if offset is None else offset)
-        return count_moments(f, variance[:, :, 0], functions.weights_of(queries.codes))
+        noise = np.array([member.model.noise_ for member in functions.members])[:, None]
+        return count_moments(f, variance[:, :, 0] + noise, functions.weights_of(queries.codes))
 
     def ends(self, mean, deviation, quantile):
         """Return intervals of whole numbers."""
-        counts, level = count_distribution(mean, deviation), norm.cdf([-quantile, quantile])
-        return np.stack([counts.ppf(level[0]), counts.ppf(level[1])], axis=-1)
+        counts, level = count_distribution(mean, deviation), norm.sf(quantile)
+        return np.stack([counts.ppf(level), counts.isf(level)], axis=-1)
 
 
 LOSSES: dict[str, SquaredLoss] = {loss.name: loss for loss in (SquaredLoss(), PoissonLoss())}
@@ -198,4 +207,16 @@ def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
 def count_scores(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """Return the normal quantile at which the interval of each count (n,) just contains it."""
     counts = count_distribution(mean, deviation)
-    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.ppf(counts.cdf(y - 1.0))))
+    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.isf(counts.sf(y - 1.0))))
+
+
+def log_factor(y: np.ndarray, mean: np.ndarray, weight: np.ndarray) -> float:
+    """Return the log of the ratio of held-out counts (n,) and their predicted means, shrunk towards 0 by its error.
+
+    Means are too large, for example, if the noise of log rates has shorter tails than a normal distribution.
+    """
+    known = ~np.isnan(mean)
+    y, mean, weight = y[known], mean[known], weight[known]
+    log = np.log((1.0 + weight @ y) / (1.0 + weight @ mean))
+    variance = weight @ (y - mean) ** 2 / (1.0 + weight @ mean) ** 2
+    return float(log * max(0.0, 1.0 - variance / max(log**2, 1e-300)))

@@ -205,7 +205,7 @@ class Search:
         kernels = [kernel[np.ix_(held, ~held)] for kernel in data.kernels]
         mean, variance = fitted.predict(data.X[held], [part[held] for part in data.groups], kernels)
         mean = mean if data.offset is None else mean + data.offset[held, None]
-        return mean, variance, self._loss(held, mean, variance), fitted
+        return mean, variance, self._loss(held, mean, variance + fitted.model.noise_), fitted
 
     def _try_half(self) -> tuple[float, float] | None:
         first = self.members[0]
@@ -229,16 +229,16 @@ class Search:
         groups = list(self.data.groups)
         mean, variance = member.fitted.predict(self.data.X, groups, self.data.kernels)
         if isinstance(self.likelihood, Gaussian) and not self.data.wide:
-            diagonal = model.solved[0].diagonal()
+            diagonal = model.solved[0].diagonal
             noise = model.noise_ / self.data.weight
             mean, variance = model.leave_one_out(), np.maximum(1.0 / diagonal - noise, 0.0)[:, None]
         if self.data.offset is not None:
             mean = mean + self.data.offset[:, None]
         member.mean, member.variance, member.noise = mean, variance, np.full(len(mean), model.noise_)
-        member.loss = self._loss(np.ones(len(mean), dtype=bool), mean, variance)
+        member.loss = self._loss(np.ones(len(mean), dtype=bool), mean, variance + model.noise_)
 
     def _loss(self, rows: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """Return the loss of rows (q,) whose function has these means and variances (q, r)."""
+        """Return the loss of rows (q,) whose function, with its noise, has these means and variances (q, r)."""
         z = self.data.z[rows]
         if isinstance(self.likelihood, Gaussian):
             return ((mean - z) ** 2).mean(1)

@@ -227,8 +227,9 @@ class Solved:
         """(N, N) inv(K + diag(noise)) of an exact model."""
         return to_numpy(self.blocks.each("inverse", self.call, own=[(noise,) for noise in self.noise])[0])
 
+    @cached_property
     def diagonal(self) -> np.ndarray:
-        """Return the diagonal (N,) of inv(K + diag(noise))."""
+        """(N,) the diagonal of inv(K + diag(noise))."""
         own = [(noise,) for noise in self.noise]
         return self.blocks.join(self.blocks.each("diagonal", self.call, self.A_inverse, own=own))
 

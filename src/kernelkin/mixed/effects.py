@@ -153,12 +153,9 @@ class GroupPosterior:
 
 
 def row_precision(model: Any) -> np.ndarray:
-    """Return the precision (N,) of each training row: weight over noise, or the curvature of its likelihood."""
-    part = model.parts[0]
-    if model.likelihood.has_noise:
-        return part.weight / model.noise_
+    """Return the precision (N,) of each training row, given its function."""
     assert model.solved
-    return part.weight * model.likelihood.derivatives(part.z[:, 0], part.state["f"] + part.offset)[1]
+    return 1.0 / model.likelihood.row_noise(model.parts[0], model.noise_)
 
 
 def _codes(Q: np.ndarray, n_groupings: int, known: int | None) -> tuple[np.ndarray, ...]:

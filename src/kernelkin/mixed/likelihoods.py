@@ -29,9 +29,9 @@ Evaluated = tuple[float, Parameters, float, Solved]
 class Gaussian:
     """Squared loss: normal noise with one variance.
 
-    Attributes of all likelihoods: `has_noise`, whether the variance of the noise is a parameter; `log_scale`, added to
-    the initial log variances, which are those for standardised targets; `weight_scale`: the weight of a structure falls
-    by a factor e if its error rises by this many standard errors.
+    Attributes of all likelihoods: `has_noise`, whether rows have normal noise, whose variance is a parameter;
+    `log_scale`, added to the initial log variances, which are those for standardised targets; `weight_scale`: the
+    weight of a structure falls by a factor e if its error rises by this many standard errors.
     """
 
     has_noise = True
@@ -56,6 +56,10 @@ class Gaussian:
         """Return the variance of the noise of a fitted model on the scale of f, for shares of variance."""
         return model.noise_
 
+    def row_noise(self, part: Any, noise: float) -> np.ndarray:
+        """Return the variance (N,) of a target around the function, after `solve` or `evaluate`."""
+        return noise / part.weight
+
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Return the mean of a target, given the mean and variance of the function."""
         return f
@@ -78,7 +82,10 @@ class LabelRegression(Gaussian):
 
 
 class Laplace:
-    """A likelihood whose evidence is approximated by a Gaussian at the mode."""
+    """A likelihood whose evidence is approximated by a Gaussian at the mode.
+
+    In its methods, f includes the noise of the rows, if the likelihood has any.
+    """
 
     has_noise = False
     log_scale = 0.0
@@ -97,14 +104,16 @@ class Laplace:
 
     def solve(self, prior: Prior, part: Any, noise: float = 0.0) -> Solved:
         """Return the posterior alone, as the last part of what `evaluate` returns."""
-        return self._mode(prior, part)[1]
+        return self._mode(prior, part, noise)[1]
 
     def evaluate(self, prior: Prior, part: Any, noise: float = 0.0) -> Evaluated:
-        f, solved, loss = self._mode(prior, part)
+        f, solved, loss = self._mode(prior, part, noise)
         _, curvature, skew = self._skew(part, f, solved)
         value = loss + 0.5 * solved.log_det + 0.5 * np.log(curvature).sum()
-        gradient, _ = solved.gradient(1.0, solved.apply((-skew / curvature)[:, None]))
-        return float(value), gradient, 0.0, solved
+        further = solved.apply((-skew / curvature)[:, None])
+        gradient, _ = solved.gradient(1.0, further)
+        by_row = 0.5 * (solved.diagonal - solved.a[:, 0] ** 2) + solved.a[:, 0] * further[0][:, 0]
+        return float(value), gradient, float((noise / part.weight * by_row).sum()), solved
 
     def _skew(self, part: Any, f: np.ndarray, solved: Solved) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the first derivative and the curvature (N,) at the mode, and half the variance times the third one.
@@ -113,17 +122,18 @@ class Laplace:
         """
         g, W, third = self.derivatives(part.z[:, 0], f + part.offset)
         curvature = np.maximum(part.weight * W, LEAST_CURVATURE)
-        variance = (1.0 - solved.diagonal() / curvature) / curvature
+        variance = (1.0 - solved.diagonal / curvature) / curvature
         return part.weight * g, curvature, 0.5 * variance * part.weight * third
 
-    def _mode(self, prior: Prior, part: Any, tol: float = 1e-7, max_iter: int = 50):
+    def _mode(self, prior: Prior, part: Any, noise: float, tol: float = 1e-7, max_iter: int = 50):
         """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
         y, w, offset, f = part.z[:, 0], part.weight, part.offset, part.state.get("f")
+        noise = noise / w
         f, a, loss = self.start(y, offset) if f is None else f, None, np.inf
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
             curvature = np.maximum(w * W, LEAST_CURVATURE)
-            solved = prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None])
+            solved = prior.solve(noise + 1.0 / curvature, (f + w * g / curvature)[:, None])
             full = solved.a[:, 0]
             f_full = f + (w * g - full) / curvature
             step, before = 1.0, loss
@@ -142,7 +152,11 @@ class Laplace:
         part.state["f"] = f
         g, W, _ = self.derivatives(y, f + offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
-        return f, prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+        return f, prior.solve(noise + 1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+
+    def row_noise(self, part: Any, noise: float) -> np.ndarray:
+        curvature = part.weight * self.derivatives(part.z[:, 0], part.state["f"] + part.offset)[1]
+        return noise / part.weight + 1.0 / np.maximum(curvature, LEAST_CURVATURE)
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         values = self.inverse_link(f[..., None] + np.sqrt(np.maximum(variance, 0.0))[..., None] * NODES)
@@ -181,8 +195,9 @@ class Bernoulli(Laplace):
 
 
 class Poisson(Laplace):
-    """Counts with a logarithmic link."""
+    """Counts with a logarithmic link; the noise makes their variance larger than their mean."""
 
+    has_noise = True
     # Differences of log rates are smaller than those of standardised targets.
     log_scale = -1.0
     # Most of the deviance of a row is due to chance, and is the same for all structures.
@@ -202,14 +217,14 @@ class Poisson(Laplace):
     def solve(self, prior, part, noise=0.0):
         # The posterior of a log rate is skewed: its mean is below its mode, where expected counts would be too large. A
         # Newton step with the expected first derivative leads to the mean.
-        f, solved, _ = self._mode(prior, part)
+        f, solved, _ = self._mode(prior, part, noise)
         g, curvature, skew = self._skew(part, f, solved)
-        return prior.solve(1.0 / curvature, (f + (g + skew) / curvature)[:, None])
+        return prior.solve(noise / part.weight + 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
 
     def noise_variance(self, model):
-        # The variance of the logarithm of a count, for counts of this size.
+        # The second part is the variance of the logarithm of a count of this size.
         part = model.parts[0]
-        return float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
+        return model.noise_ + float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
 
     def mean(self, f, variance):
         return self.inverse_link(f + 0.5 * variance)

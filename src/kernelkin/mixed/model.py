@@ -78,7 +78,7 @@ class MixedModel:
             for key in part:
                 part[key] = part[key] + (0.0 if key == "lengths" else self.likelihood.log_scale)
         if self.likelihood.has_noise:
-            self.start[NOISE] = {"variance": np.array([-1.0])}
+            self.start[NOISE] = {"variance": np.array([-1.0 + self.likelihood.log_scale])}
 
     def fit(
         self,
@@ -161,7 +161,7 @@ class MixedModel:
     def leave_one_out(self, part: int = 0) -> np.ndarray:
         """Return the posterior mean of each row (N, r) without its own target, at the parameters of all rows."""
         solved = self.solved[part]
-        return self.parts[part].z - solved.a / solved.diagonal()[:, None]
+        return self.parts[part].z - solved.a / solved.diagonal[:, None]
 
     def predict(
         self,

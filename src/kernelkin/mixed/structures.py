@@ -195,7 +195,7 @@ class FittedStructure:
     def _parts(self, layout: Layout, data: MixedData) -> list[Part]:
         offset: Any = 0.0 if data.offset is None else data.offset
         if not data.wide and self.likelihood.has_noise:
-            return [Part(layout, data.z, data.weight, float(data.z.shape[1]))]
+            return [Part(layout, data.z, data.weight, float(data.z.shape[1]), offset)]
         if not data.wide:
             return [Part(layout, column[:, None], data.weight, 1.0, offset) for column in data.z.T]
         # For tasks on the same rows, the scaled mean over tasks has T times the variance of the common part.

@@ -88,29 +88,30 @@ def test_folds_of_wide_data_with_missing_labels_do_not_depend_on_the_order_of_ro
     assert np.abs(other - first).max() > 1e-4
 
 
-@pytest.mark.parametrize("merged", [True, False])
-def test_a_row_of_weight_three_is_three_copies_of_it(merged, monkeypatch):
+@pytest.mark.parametrize("merged, exact_rows", [(True, 300), (False, 300), (False, 0)])
+def test_a_row_of_weight_three_is_three_copies_of_it(merged, exact_rows, monkeypatch):
     """Copies are merged into rows with weights; fits to copies that are not merged know no weights."""
     weight = 1.0 + np.arange(N) % 3
     rows = np.repeat(np.arange(N), weight.astype(int))
     pairs = [(np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test))) for train, test in CV]
     if not merged:
         monkeypatch.setattr("kernelkin.kin.fit.merge_copies", keep_copies)
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
     # What is added to the noise of each row would be less for a row that stands for three.
     monkeypatch.setattr("kernelkin.mixed.batch.JITTER", 1e-13)
-    one = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS, sample_weight=weight)
-    copies = KinRegressor(cv=pairs).fit(X[rows], Y[rows], tasks=TASKS[rows])
+    one = KinRegressor(cv=CV, n_features=10).fit(X, Y, tasks=TASKS, sample_weight=weight)
+    copies = KinRegressor(cv=pairs, n_features=10).fit(X[rows], Y[rows], tasks=TASKS[rows])
     close = 1e-7 if merged else 1e-4
     for first, second in zip(*(m.predict(QUERIES, tasks=ASKED, return_std=True) for m in (one, copies)), strict=True):
         np.testing.assert_allclose(first, second, rtol=close)
     intervals = [m.predict_interval(QUERIES, tasks=ASKED, coverage=0.8) for m in (one, copies)]
     np.testing.assert_allclose(*intervals, rtol=close)
     for name in ("error", "standard_error", "weight"):
-        np.testing.assert_allclose(*(m.search_results_[name] for m in (one, copies)), rtol=close, atol=1e-9)
-    for name in ("variance_components_", "column_shares_"):
-        assert getattr(one, name) == pytest.approx(getattr(copies, name), rel=close, abs=1e-9)
+        np.testing.assert_allclose(*(m.search_results_[name] for m in (one, copies)), rtol=1e-4, atol=1e-6)
+    for name in ("variance_components_", "column_shares_", *(["features_"] if exact_rows == 0 else [])):
+        assert getattr(one, name) == pytest.approx(getattr(copies, name), rel=1e-4, abs=1e-6)
     effects = [m.task_effects().drop(columns="rows") for m in (one, copies)]
-    np.testing.assert_allclose(*effects, rtol=close, atol=1e-5)
+    np.testing.assert_allclose(*effects, rtol=1e-4, atol=1e-5)
     plain = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS).predict(QUERIES, tasks=ASKED)
     assert np.abs(one.predict(QUERIES, tasks=ASKED) - plain).max() > 1e-3
     assert len(copies.held_out_.y) == len(rows)

@@ -150,18 +150,22 @@ def test_the_average_has_the_mean_and_variance_of_the_mixture():
 def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups(exact_rows, monkeypatch):
     """Exact, and in blocks. The level has the part of own smooths that shifts a group as a whole."""
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
-    data, folds = make_data()
+    weight = np.random.default_rng(4).uniform(0.5, 3.0, 36)
+    data, folds = make_data(weight=weight)
+    w = weight / weight.sum()
     fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
+    # Away from where parameters start, at which columns are alike.
+    fitted.model.set_parameters(fitted.model.x_ + 0.3 * np.random.default_rng(3).normal(size=len(fitted.model.x_)))
     shares, by_column = variance_shares([fitted], np.ones(1), Gaussian(), ("a", "b"))
     X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
     kernel = matern(squared_distances(X / p["smooth"]["lengths"], X / p["smooth"]["lengths"]))[0]
     linear = fitted.predict(data.X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]
-    differ = 1.0 - np.square(np.bincount(data.groups[0]) / len(X)).sum()
+    differ = 1.0 - np.square(np.bincount(data.groups[0], w)).sum()
     raw = {
-        "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * kernel.mean()),
-        "linear": linear.var(),
-        "slopes": differ * (X**2 * p["slopes"]["variances"]).sum(1).mean(),
-        "own smooth": differ * p["smooth"]["own"][0] * (1.0 - kernel.mean()),
+        "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * (w @ kernel @ w)),
+        "linear": w @ np.square(linear[:, 0] - w @ linear[:, 0]),
+        "slopes": differ * (w @ X**2 @ p["slopes"]["variances"]),
+        "own smooth": differ * p["smooth"]["own"][0] * (1.0 - w @ kernel @ w),
     }
     assert np.isclose(sum(shares.values()), 1.0)
     assert shares.keys() == {*raw, "noise"}

@@ -79,7 +79,7 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     np.testing.assert_allclose(np.bincount(t) / len(t), 1 / 3, atol=0.02)
     np.testing.assert_allclose(np.mean(weight[i] == 3), 0.75, atol=0.02)
     # The second row is drawn by weight from the others, on a grid of numbers in place of random ones.
-    few, cost = model.training_data(X[:6], np.zeros(6), np.arange(6) // 3, None), np.array([1.0, 2.0, 5.0])
+    few, cost = model.training_data(X[:6], np.zeros(6), np.arange(6) // 3, None), np.array([5.0, 1.0, 2.0])
     grid = (np.arange(400) + 0.5) / 400
     u = np.column_stack([np.full(400**2, 0.75), np.repeat(grid, 400), np.tile(grid, 400)])
     _, i, j = PairSource(few, values, [cost, cost], None, classes=False).pairs(u)

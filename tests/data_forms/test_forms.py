@@ -9,7 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
-from kernelkin.data.arrays import listing
+from kernelkin.data.arrays import in_order, listing
 from kernelkin.data.checks import encode_tasks
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
@@ -280,6 +280,10 @@ def test_search_without_tasks_warns():
     assert KinRegressor().training_data(X, np.column_stack([Y, Y])).form == "wide"
 
 
+def test_labels_are_numbered_as_they_occur():
+    np.testing.assert_array_equal(in_order(np.array(["b", "c", "b", "a", "c"])), [0, 1, 0, 2, 1])
+
+
 def test_select_and_take():
     data = read(tasks=TASKS)
     some = data.select(np.array([2, 0]))
@@ -288,6 +292,8 @@ def test_select_and_take():
     fewer = data.take([np.array([0, 2]), np.array([1]), np.array([3, 0])])
     np.testing.assert_array_equal(fewer.rows[2], [3, 0])
     np.testing.assert_array_equal(fewer.y[0], Y[[4, 6]])
+    # Kernels are fitted to rows with a weight.
+    np.testing.assert_array_equal(np.flatnonzero(fewer.sample_weight), [0, 3, 4, 6, 9])
 
 
 def test_take_of_wide_data_drops_rows_that_no_task_keeps():

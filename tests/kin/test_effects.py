@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from kernelkin import KinClassifier, KinRegressor
+from kernelkin.kin.functions import log_odds
 from kernelkin.mixed import structures
 from kernelkin.mixed.rows import Pairs, Rows
 from kin.problems import classes, folds, grouped
@@ -24,10 +25,10 @@ def curves(model, X, names):
     return found - found.mean(0)
 
 
-def slopes(D):
-    """Slopes (T, d) of the closest linear functions."""
-    design = np.column_stack([np.ones(N), X])
-    return np.linalg.lstsq(design, D.T, rcond=None)[0][1:].T
+def slopes(D, weight):
+    """Slopes (T, d) of the closest linear functions on rows with these weights."""
+    design, root = np.column_stack([np.ones(N), X]), np.sqrt(weight)[:, None]
+    return np.linalg.lstsq(root * design, root * D.T, rcond=None)[0][1:].T
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,17 @@ def fitted():
 @pytest.mark.parametrize("exact_rows", [300, 0])
 def test_levels_and_slopes_are_those_of_predictions(monkeypatch, exact_rows):
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
-    model = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS)
+    weight = np.random.default_rng(5).uniform(0.5, 3.0, N)
+    model = KinRegressor(cv=CV).fit(X, Y, tasks=TASKS, sample_weight=weight)
     effects, D = model.task_effects(), curves(model, X, NAMES)
     assert effects.index.tolist() == NAMES.tolist()
     assert effects["rows"].tolist() == [5] * 6
-    np.testing.assert_allclose(effects["level"], D.mean(1), atol=1e-9)
-    np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D), atol=1e-8)
+    np.testing.assert_allclose(effects["level"], D @ weight / weight.sum(), atol=1e-9)
+    np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D, weight), atol=1e-8)
+    # Without pooling, levels are residuals of the groups above the mean of groups.
+    residuals = weight * (Y - model.predict(X, tasks=TASKS))
+    raw = [residuals[name == TASKS].sum() / weight[name == TASKS].sum() for name in NAMES]
+    np.testing.assert_allclose(effects["raw_level"] - effects["level"], raw - np.mean(raw), atol=1e-4)
 
 
 def brute(member, M, A):
@@ -144,6 +150,12 @@ def test_classes_have_log_odds_and_task_features_count():
     np.testing.assert_allclose(effects["level"], values - values.mean(), atol=1e-8)
     share = np.array([(y[tasks == name] == "yes").mean() for name in names])
     assert np.corrcoef(share, effects["level"])[0, 1] > 0.8
+    # On wide data, log odds are a multiple of the values of functions: the slope of the link at even odds.
+    model = KinClassifier(cv=3).fit(Z, Z + np.array([0.5, -0.5]) > 0)
+    found, wide = model.task_effects()["level"], model.functions_
+    even = log_odds(wide.likelihood.mean(np.array([-1e-4, 1e-4]), np.zeros(2)))
+    values = np.tensordot(wide.weights, [m.predict(Z, [np.zeros(len(Z), int)])[0].mean(0) for m in wide.members], 1)
+    np.testing.assert_allclose(found, wide.link.slope * np.diff(even) / 2e-4 * (values - values.mean()), rtol=1e-5)
     three = KinClassifier(cv=3).fit(Z, np.arange(len(Z)) % 3, tasks=tasks)
     with pytest.raises(ValueError, match="more classes"):
         three.task_effects()

@@ -46,6 +46,9 @@ def test_held_out_rows_are_predicted_without_their_targets(warm, monkeypatch):
     assert np.abs(first.mean[folds == 0] - second.mean[folds == 0]).max() < close
     assert np.abs(first.mean[folds == 1] - second.mean[folds == 1]).max() > 1.0
     np.testing.assert_allclose(first.loss, (first.mean[:, 0] - data.z[:, 0]) ** 2)
+    # So is the noise around them, if folds do not begin at the parameters of all rows.
+    assert warm or (first.noise[folds == 0] == second.noise[folds == 0]).all()
+    assert (first.noise[folds == 1] < 0.5 * second.noise[folds == 1]).all()
 
 
 def test_rows_of_no_fold_are_never_held_out():
@@ -98,6 +101,11 @@ def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
     kept = Search(data, np.arange(90) % 3, structures=[SLOPES, SMOOTH]).run()
     assert [member.structure.name for member in kept] == ["common smooth", "slopes"]
     assert kept[1].weight < 1e-6
+    monkeypatch.undo()
+    # Effects of groups need the only structure without means of groups.
+    means = Structure("means", slopes=False, common=True, two_lengths=True, means=True)
+    found = Search(data, np.arange(90) % 3, structures=[means, SLOPES]).run()
+    assert [member.structure.name for member in found] == ["means", "slopes"]
 
 
 def test_threads_change_nothing(monkeypatch):
@@ -111,14 +119,19 @@ def test_threads_change_nothing(monkeypatch):
 
 
 def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():
-    data, folds = make_data()
-    loss = np.random.default_rng(2).exponential(size=(3, 36)) + np.array([[0.0], [0.05], [0.4]])
+    rng = np.random.default_rng(2)
+    weight = rng.integers(1, 4, 36)
+    data, folds = make_data(weight=weight.astype(float))
+    # The best is not the one with the least standard error.
+    loss = np.array([[1.0], [0.6], [0.7]]) * rng.exponential(size=(3, 36)) + np.array([[0.0], [0.45], [0.4]])
     members = [Member(SLOPES, None, None, None, None, each) for each in loss]
     search = Search(data, folds)
     search.members = list(members)
     search._weigh()
-    errors = loss.mean(1)
-    scale = 0.5 * loss[errors.argmin()].std() / 6
+    copies = np.repeat(loss, weight, axis=1)
+    errors, uncertain = copies.mean(1), copies.std(1) / np.sqrt(copies.shape[1])
+    assert errors.argmin() != uncertain.argmin()
+    scale = 0.5 * uncertain[errors.argmin()]
     expected = np.exp(-(errors - errors.min()) / scale)
     np.testing.assert_allclose([member.weight for member in members], expected / expected.sum())
     assert [member.weight for member in search.members] == sorted((m.weight for m in members), reverse=True)
@@ -137,23 +150,31 @@ def test_the_average_has_the_mean_and_variance_of_the_mixture():
 def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups(exact_rows, monkeypatch):
     """Exact, and in blocks. The level has the part of own smooths that shifts a group as a whole."""
     monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
-    data, folds = make_data()
+    weight = np.random.default_rng(4).uniform(0.5, 3.0, 36)
+    data, folds = make_data(weight=weight)
+    w = weight / weight.sum()
     fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
-    shares, _ = variance_shares([fitted], np.ones(1), Gaussian())
+    # Away from where parameters start, at which columns are alike.
+    fitted.model.set_parameters(fitted.model.x_ + 0.3 * np.random.default_rng(3).normal(size=len(fitted.model.x_)))
+    shares, by_column = variance_shares([fitted], np.ones(1), Gaussian(), ("a", "b"))
     X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
     kernel = matern(squared_distances(X / p["smooth"]["lengths"], X / p["smooth"]["lengths"]))[0]
     linear = fitted.predict(data.X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]
-    differ = 1.0 - np.square(np.bincount(data.groups[0]) / len(X)).sum()
+    differ = 1.0 - np.square(np.bincount(data.groups[0], w)).sum()
     raw = {
-        "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * kernel.mean()),
-        "linear": linear.var(),
-        "slopes": differ * (X**2 * p["slopes"]["variances"]).sum(1).mean(),
-        "own smooth": differ * p["smooth"]["own"][0] * (1.0 - kernel.mean()),
+        "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * (w @ kernel @ w)),
+        "linear": w @ np.square(linear[:, 0] - w @ linear[:, 0]),
+        "slopes": differ * (w @ X**2 @ p["slopes"]["variances"]),
+        "own smooth": differ * p["smooth"]["own"][0] * (1.0 - w @ kernel @ w),
     }
     assert np.isclose(sum(shares.values()), 1.0)
     assert shares.keys() == {*raw, "noise"}
     for name, value in raw.items():
         np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)
+    parts = {"linear": p["linear"]["variances"], "slopes": p["slopes"]["variances"]}
+    parts["own smooth"] = p["smooth"]["lengths"] ** -2.0
+    expected = sum(shares[name] * part / part.sum() for name, part in parts.items())
+    np.testing.assert_allclose([by_column["a"], by_column["b"]], expected / expected.sum())
 
 
 def test_with_very_many_rows_parameters_come_from_some_groups_and_predictions_from_all(monkeypatch):

@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from kernelkin.mixed import Bernoulli, Layout, Level, MixedModel, Part, Poisson
 from kernelkin.mixed.covariance import Prior
+from kernelkin.mixed.likelihoods import LabelRegression
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.terms import JITTER
 from mixed.problems import LIKELIHOODS, make_model, make_rows, terms_of
@@ -101,5 +102,7 @@ def test_a_row_of_weight_two_is_the_row_twice(name):
 @pytest.mark.parametrize("mean, variance", [(0.0, 1.0), (1.3, 0.2), (-2.0, 6.0)])
 def test_probabilities_are_means_over_the_posterior(mean, variance):
     f = np.linspace(-30, 30, 60001)
-    expected = (expit(f) * norm(mean, np.sqrt(variance)).pdf(f)).sum() * (f[1] - f[0])
-    np.testing.assert_allclose(Bernoulli().mean(np.array(mean), np.array(variance)), expected, atol=2e-5)
+    density, labels = norm(mean, np.sqrt(variance)).pdf(f) * (f[1] - f[0]), LabelRegression()
+    np.testing.assert_allclose(Bernoulli().mean(np.array(mean), np.array(variance)), expit(f) @ density, atol=2e-5)
+    given = norm.cdf(f / np.sqrt(labels.softness))
+    np.testing.assert_allclose(labels.mean(np.array(mean), np.array(variance)), given @ density, atol=2e-5)

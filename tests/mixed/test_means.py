@@ -1,10 +1,12 @@
 """Means of columns in each group: against a linear mixed model of statsmodels, dense against blocks, new groups."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.optimize import approx_fprime
 
 import kernelkin.kin.fit
@@ -12,9 +14,11 @@ from kernelkin import KinRegressor
 from kernelkin.kin.effects import column_effect
 from kernelkin.mixed import FittedStructure, MixedData, Structure
 from kernelkin.mixed.columns import GroupMeans
+from kernelkin.mixed.effects import GroupPosterior, training_rows
 from kernelkin.mixed.model import flatten
 from kernelkin.mixed.structures import FEW_STRUCTURES
 from kernelkin.storage.model_files import load_model, save_model
+from mixed.problems import task_values
 
 LINEAR = Structure("means", slopes=False, two_lengths=True, means=True, rho=0.0, clip=False)
 SMOOTH = Structure("means and smooths", common=True, own=True, two_lengths=True, means=True)
@@ -63,18 +67,27 @@ def test_the_gradient_is_that_of_finite_differences():
     assert len(model.p_["slopes"]["variances"]) == len(model.p_["own smooth"]["lengths"]) == 2
 
 
-def test_dense_and_block_form_agree(monkeypatch):
+@pytest.mark.parametrize(
+    "structure, kernels", [(SMOOTH, ()), (Structure("slopes"), (task_values(12),))], ids=["means", "task features"]
+)
+def test_dense_and_block_form_agree(structure, kernels, monkeypatch):
     x, _, codes, y = panel(T=12, n=5)
-    data = as_data(x, codes, y)
-    dense = FittedStructure(SMOOTH, data, evaluations=5)
+    data = replace(as_data(x, codes, y), task_kernels=kernels)
+    dense = FittedStructure(structure, data, evaluations=5)
     monkeypatch.setattr("kernelkin.mixed.structures.EXACT_ROWS", 0)
-    blocks = FittedStructure(SMOOTH, data, evaluations=0, start=dense.model.x_, n_features=len(x))
+    blocks = FittedStructure(structure, data, evaluations=0, start=dense.model.x_, n_features=len(x))
     assert blocks.model.parts[0].layout.by_features
     np.testing.assert_allclose(
         blocks.model.objective(dense.model.x_)[0], dense.model.objective(dense.model.x_)[0], rtol=1e-4
     )
     Q, groups = np.linspace(-2, 2, 7)[:, None], [np.array([0, 1, 2, 3, 11, -1, -1])]
     for ours, theirs in zip(blocks.predict(Q, groups), dense.predict(Q, groups), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-3)
+    # Single functions, their mean, and one against the others.
+    M = sparse.csr_array(np.vstack([np.eye(12)[:3], np.full(12, 1 / 12), np.eye(12)[0] - 1 / 12]))
+    Q, A = training_rows(dense)[0][None, :5], np.eye(5)[None, :3]
+    each = [GroupPosterior(fitted, 0, Q, A).contrasts(M, np.zeros(12)) for fitted in (blocks, dense)]
+    for ours, theirs in zip(*each, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-3)
 
 

@@ -9,6 +9,8 @@ from kernelkin import KinClassifier, KinRegressor
 from kernelkin.kin.effects import column_effect
 from kernelkin.plots import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 
+WEIGHT = np.random.default_rng(1).uniform(0.5, 3.0, 48)
+
 
 def made_effects(T):
     rng = np.random.default_rng(0)
@@ -31,7 +33,7 @@ def table():
 @pytest.fixture(scope="module")
 def model(table):
     X, y, tasks = table
-    return KinRegressor(random_state=0, cv=2).fit(X, y, tasks=tasks)
+    return KinRegressor(random_state=0, cv=2).fit(X, y, tasks=tasks, sample_weight=WEIGHT)
 
 
 def test_few_groups_are_all_drawn_with_intervals_and_arrows():
@@ -77,7 +79,7 @@ def test_the_curve_of_a_column_is_the_mean_prediction_with_that_value(model, tab
     effect = column_effect(model, "size", ["s0", "s3"])
     for v in (0, -1):
         rows = X.assign(size=effect.values[v])
-        each = [model.predict(rows, tasks=[name] * len(X)).mean() for name in model.tasks_]
+        each = [np.average(model.predict(rows, tasks=[name] * 48), weights=WEIGHT) for name in model.tasks_]
         np.testing.assert_allclose(effect.curves[:, v], [each[0], each[3]], rtol=1e-7)
         np.testing.assert_allclose(effect.mean[v], np.mean(each), rtol=1e-7)
     assert (effect.standard_error > 0).all()

@@ -223,6 +223,13 @@ def test_intervals_cover_the_true_gain():
         level = rng.normal(size=6)[codes]
         gain = Gain.of(0.3 + level + 0.1 * rng.normal(size=240), codes, by_group=True)
         of_groups.append(gain.low <= 0.3 <= gain.high)
+    # A constant moves the interval, and groups of one row are rows.
+    for by_group in (True, False):
+        difference = level + rng.normal(size=240)
+        moved = np.subtract(Gain.of(difference + 1.0, codes, by_group), Gain.of(difference, codes, by_group))
+        np.testing.assert_allclose(moved, 1.0)
+    one = Gain.of(difference, np.arange(240), by_group=True)
+    np.testing.assert_allclose(one, Gain.of(difference, codes, by_group=False))
     assert 88 <= sum(covered) <= 100
     assert 82 <= sum(of_groups) <= 99
 

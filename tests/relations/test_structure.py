@@ -132,19 +132,35 @@ def test_products_leave_out_the_terms_of_a_row_with_itself(wide):
     assert_allclose(ScoreProducts(features, data).matrix(data.targets), expected, atol=1e-12)
 
 
-def test_the_common_fit_is_ridge_regression_with_offsets():
+@pytest.mark.parametrize("offsets", [True, False])
+def test_the_common_fit_is_ridge_regression_with_offsets(offsets):
     from sklearn.linear_model import Ridge
 
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(3), 15)
     data = PooledRows(rng.normal(size=(45, 4)), rng.normal(size=(45, 1)), codes, np.arange(45))
-    fit = CommonFit(data, offsets=True)
-    centred = data.features - data.means(data.features)
-    target = data.targets - data.means(data.targets)
+    fit = CommonFit(data, offsets=offsets)
+    means = (codes[:, None] == codes) / 15 if offsets else np.full((45, 45), 1 / 45)
+    centred, target = data.features - means @ data.features, data.targets - means @ data.targets
     reference = Ridge(fit.ridge, fit_intercept=False).fit(centred, target)
     assert_allclose(fit.fitted[:, 0], reference.predict(centred).ravel())
     # Simulated targets without errors of the other sign are the targets: their residuals are those of a second fit.
     assert_allclose(fit.simulate(np.zeros(45)), fit.fitted - fit.smooth(fit.fitted))
+    # Residuals are smaller than errors by what each target contributes to its own fitted value, levels included.
+    hat = means + centred @ np.linalg.solve(centred.T @ centred + fit.ridge * np.eye(4), centred.T)
+    assert_allclose(fit.errors, fit.residuals / np.sqrt(1.0 - np.diag(hat))[:, None])
+
+
+def test_functions_drawn_apart_have_no_likeness_on_average():
+    """Noise adds to the square of the common function, which every pair of tasks shares."""
+    codes, found = np.repeat(np.arange(3), 25), []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        X, own = rng.normal(size=(75, 10)), rng.normal(size=(3, 10))
+        y = (X * own[codes]).sum(axis=1, keepdims=True) + 2.0 * rng.normal(size=(75, 1))
+        pairs = group_likeness(PooledRows(X, y, codes, np.arange(75)), np.arange(3), 0.95, rng)[1]
+        found.append(pairs[0, 1:, 0].mean())
+    assert abs(np.mean(found)) < 3 * np.std(found) / np.sqrt(150) < 0.13
 
 
 def test_the_null_follows_from_the_data_and_its_reason_is_given():

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernelkin.storage.values import dump, load
-from kernelkin.tables.schema import TableSchema
+from kernelkin.tables.schema import TableSchema, common_unit
 
 FRAME = pd.DataFrame(
     {
@@ -39,6 +39,11 @@ def test_targets_are_standardised_and_restored(schema):
     y = schema.targets(FRAME)
     assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-15)
     assert_allclose(schema.restore(y), FRAME.y)
+
+
+def test_a_target_has_a_unit_if_all_its_cells_are_numbers():
+    targets = (["30 EUR", "40"], ["30 EUR", "NA"], ["30 EUR", "40 USD"], ["30 EUR", "soon"], [30, 40])
+    assert [common_unit(pd.Series(cells)) for cells in targets] == ["EUR", "EUR", "", "", ""]
 
 
 def test_a_table_of_text_is_encoded_as_the_typed_one(schema):

@@ -80,8 +80,7 @@ class KinFunctions:
         """Return the weights (M, q) of the members for rows of these tasks, or (M, 1) for rows of all tasks."""
         if codes is None:
             return self.weights[:, None]
-        is_new = (codes < 0) | (codes >= self.n_tasks)
-        return np.where(is_new, self.new_weights[:, None], self.weights[:, None])
+        return np.where(codes < 0, self.new_weights[:, None], self.weights[:, None])
 
     def moments(self, queries: Queries, offset: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of targets (q,), or (q, T) without codes, in their original units.

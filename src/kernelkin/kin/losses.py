@@ -103,8 +103,7 @@ class SquaredLoss:
             location, spread = units.of(np.where(codes < functions.n_tasks, codes, -1))
         deviation = spread * np.sqrt(variance)
         if codes is not None:
-            is_new = (codes < 0) | (codes >= functions.n_tasks)
-            deviation = np.hypot(deviation, np.where(is_new, units.new_deviation, 0.0))
+            deviation = np.hypot(deviation, np.where(codes < 0, units.new_deviation, 0.0))
         return location + spread * mean, deviation
 
     def ends(self, mean: np.ndarray, deviation: np.ndarray, quantile: float) -> np.ndarray:

@@ -215,12 +215,14 @@ def test_unseen_tasks_are_predicted_by_the_common_part():
     rng = np.random.default_rng(4)
     X, y, tasks = make_tasks(rng, sizes=(30, 30, 30, 30))
     known = tasks != "d"
-    refusing = MKMTRLRegressor(KERNELS, couplings="common", C=10.0).fit(X[known], y[known], tasks=tasks[known])
+    # Tasks that were not in training are in no group.
+    couplings = {"common": "common", "pair": ["x", "x", "y"]}
+    refusing = MKMTRLRegressor(KERNELS, couplings=couplings, C=10.0).fit(X[known], y[known], tasks=tasks[known])
     with pytest.raises(
         ValueError, match=r"unknown task 'd'; this model knows 'a', 'b', 'c'\. .* unknown_tasks='common'"
     ):
         refusing.predict(X, tasks=tasks)
-    model = MKMTRLRegressor(KERNELS, couplings="common", C=10.0, unknown_tasks="common")
+    model = MKMTRLRegressor(KERNELS, couplings=couplings, C=10.0, unknown_tasks="common")
     prediction = model.fit(X[known], y[known], tasks=tasks[known]).predict(X, tasks=tasks)
     np.testing.assert_allclose(prediction[known], refusing.predict(X[known], tasks=tasks[known]), rtol=1e-10)
     shared = model.predict(X[~known], tasks=np.full(30, "a"), split=True).shared["common"].sum(axis=1)

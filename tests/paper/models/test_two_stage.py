@@ -78,6 +78,14 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     assert np.array_equal(tasks[i], t) and np.array_equal(tasks[j], t) and (i != j).all()
     np.testing.assert_allclose(np.bincount(t) / len(t), 1 / 3, atol=0.02)
     np.testing.assert_allclose(np.mean(weight[i] == 3), 0.75, atol=0.02)
+    # The second row is drawn by weight from the others, on a grid of numbers in place of random ones.
+    few, cost = model.training_data(X[:6], np.zeros(6), np.arange(6) // 3, None), np.array([5.0, 1.0, 2.0])
+    grid = (np.arange(400) + 0.5) / 400
+    u = np.column_stack([np.full(400**2, 0.75), np.repeat(grid, 400), np.tile(grid, 400)])
+    _, i, j = PairSource(few, values, [cost, cost], None, classes=False).pairs(u)
+    counts = np.bincount(3 * (i - 3) + j - 3, minlength=9).reshape(3, 3) / len(u)
+    expected = np.outer(cost / 8, cost) / (8 - cost)[:, None] * (1 - np.eye(3))
+    np.testing.assert_allclose(counts, expected, atol=0.005)
 
 
 def test_the_relationship_shows_the_groups_in_factors_and_as_a_matrix(monkeypatch):

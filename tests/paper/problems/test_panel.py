@@ -195,6 +195,13 @@ def test_coupled_tasks_have_the_same_optimum_either_way(monkeypatch, couplings, 
     np.testing.assert_allclose(fitted.objective_, objective, rtol=2e-5)
     np.testing.assert_allclose(fitted.predict(X), values, atol=2e-2)
     np.testing.assert_allclose(fitted.part_shares_, shares, atol=2e-2)
+    # By their definition, on the rows of each task.
+    split = fitted.predict(X, split=True)
+    for t, kept in enumerate(~np.isnan(y.T)):
+        parts = np.array([part[kept, t].sum(axis=1) for part in (split.own, *split.shared.values())])
+        parts -= parts.mean(axis=1, keepdims=True)
+        whole = parts.sum(axis=0)
+        np.testing.assert_allclose(fitted.part_shares_[t], parts @ whole / (whole @ whole), atol=1e-6)
 
 
 @pytest.mark.parametrize("missing", [False, True])

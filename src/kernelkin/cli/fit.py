@@ -41,8 +41,6 @@ _COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 def run(arguments: Namespace, terminal: Terminal) -> None:
     """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
     check_writable(arguments.out)
-    if arguments.json:
-        terminal.use_json()
     problem = load_problem(arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
@@ -124,7 +122,7 @@ def _compare(fitted: Any, recipe: Recipe, terminal: Terminal, progress: Progress
     arguments = recipe.arguments
     progress.begin("comparison with simpler models")
     few = len(recipe.problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
-    model = recipe.unfitted(progress, quiet=True)
+    model = recipe.unfitted()
     if recipe.name == SEARCHED and "cv" not in read_parameters(arguments.set):
         # Fits of the comparison choose between structures with fewer folds, which takes half the time.
         model.set_params(cv=FEWER_FOLDS)
@@ -172,7 +170,7 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
     with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
-        models = {name: recipe.unfitted(progress, quiet=True) for name, recipe in recipes.items()}
+        models = {name: recipe.unfitted() for name, recipe in recipes.items()}
         (first, model), *others = models.items()
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
         found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
@@ -216,7 +214,7 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem) 
     if not problem.tasks:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
     for number, task in enumerate(problem.tasks):
-        counts = frame[task].value_counts()
+        counts = frame.groupby(task, observed=True).size()
         each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
         terminal.say(
             f"{'Further grouping:' if number else f'{len(frame)} rows,'} {len(counts)} groups ({task!r}) of "

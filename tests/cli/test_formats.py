@@ -161,6 +161,18 @@ def test_a_labelled_table_is_read_as_the_table_to_predict(run, sales, tmp_path):
     assert_allclose(scores["RMSE"], np.sqrt(np.mean((found.sales - found.prediction) ** 2)))
 
 
+def test_a_group_named_na_is_predicted_from_excel(run, sales, tmp_path):
+    frame = sales.assign(shop=sales.shop.replace("west", "NA"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m.kin")
+    found = []
+    for name, write in (("t.csv", frame.to_csv), ("t.xlsx", frame.to_excel)):
+        write(tmp_path / name, index=False)
+        run("predict", tmp_path / "m.kin", tmp_path / name, "-o", tmp_path / "p.csv")
+        found.append(pd.read_csv(tmp_path / "p.csv").prediction)
+    assert_allclose(*found)
+
+
 def test_rows_of_errors_are_those_of_the_file_when_others_are_left_out(run, sales, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"shop": sales["shop"].map({"north": 1, "south": 2, "west": 3}), "x": rng.normal(size=120)})

@@ -75,7 +75,7 @@ def _predict_all(
     schema = saved.schema
     features = [*(column.name for column in schema.columns), *filter(None, (schema.offset, schema.exposure))]
     count, unseen = 0, dict[str, set[str]]()
-    for piece in read_pieces(arguments.data, ROWS, text_format(arguments)):
+    for piece in read_pieces(arguments.data, ROWS, text_format(arguments), schema.task_names):
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, time
 from functools import cache
 from typing import Any, Literal
@@ -114,10 +114,9 @@ def _as_number(value: Any, decimal: Decimal, unit: str) -> float:
         return np.inf
 
 
-def as_texts(values: np.ndarray) -> list[str]:
-    """Return texts (n,); floats such as 1.0 become "1", since pandas reads codes as floats if a cell is missing."""
-    whole = [isinstance(value, float | np.floating) and value.is_integer() for value in values]
-    return [str(int(value) if is_whole else value) for value, is_whole in zip(values, whole, strict=True)]
+def as_texts(values: np.ndarray, known: Collection[str]) -> list[str]:
+    """Return texts (n,); a float such as 1.0 is "1" unless "1.0" is known: pandas reads codes with gaps as floats."""
+    return [str(v).removesuffix(".0") if isinstance(v, float) and str(v) not in known else str(v) for v in values]
 
 
 def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:

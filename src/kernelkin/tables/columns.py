@@ -210,7 +210,7 @@ class ColumnReader:
 
     def _texts(self, column: Column, values: np.ndarray) -> Column | str:
         absent = missing(values)
-        counts = Counter(as_texts(values[~absent]))
+        counts = Counter(map(str, values[~absent]))
         n_missing, n_known = int(absent.sum()), int((~absent).sum())
         if not counts:
             return EMPTY
@@ -278,7 +278,7 @@ def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
     """Return (n, k): a feature for each category, then one for rare texts, then one for missing cells."""
     place = {text: k for k, text in enumerate(column.categories)}
     n_features, other = len(column.features), len(place) if column.n_rare else -1
-    codes = np.array([place.get(text, other) for text in as_texts(values)], dtype=np.intp)
+    codes = np.array([place.get(text, other) for text in as_texts(values, place)], dtype=np.intp)
     codes[missing(values)] = n_features - 1 if column.n_missing else -1
     return (codes[:, np.newaxis] == np.arange(n_features)).astype(np.float64)
 

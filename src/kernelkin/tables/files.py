@@ -137,10 +137,10 @@ def read_table(
     return frame
 
 
-def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterator[Piece]:
-    """Read a table in pieces of this many rows, or fewer if it has very many columns."""
+def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM, tasks: Sequence[str] = ()) -> Iterator[Piece]:
+    """Read a table in pieces of this many rows, or fewer if it has very many columns; `tasks` as for `read_table`."""
     if Path(path).suffix.lower() in (*EXCEL, *PARQUET):
-        frame = read_table(path)
+        frame = read_table(path, tasks)
         for start in range(0, len(frame), rows):
             yield Piece(frame.iloc[start : start + rows], list(map(str, frame.columns)))
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import Table, as_table, listing, missing
-from .cells import CellError, Decimal, as_texts, is_missing_mark, read_numbers, split_number
+from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
 from .encoder import TableEncoder, check_names
 
@@ -223,7 +223,7 @@ def _labels(frame: Any, name: str, whole: bool) -> np.ndarray:
         raise CellError(name, int(absent.argmax()) + 1, ("no task", ""))
     if not whole:
         is_date = values.dtype.kind == "M"
-        return np.datetime_as_string(values, unit="auto") if is_date else np.array(as_texts(values))
+        return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
     numbers = read_numbers(name, values)
     # A text must be a plain integer: "01" is not the task 1.
     good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])

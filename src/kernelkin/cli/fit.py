@@ -20,7 +20,7 @@ from ..relations.baselines import BASELINES, make_baselines
 from ..relations.sharing import SharingReport, sharing_report
 from ..report.evaluation import evaluation_content, in_units
 from ..storage.model_files import save_model
-from ..tables.files import STDIN, display_name
+from ..tables.files import display_name
 from ..tables.schema import TableSchema
 from .inspect import model_facts
 from .problem import TableProblem, load_problem
@@ -48,11 +48,10 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe, schema = replace(recipe, problem=problem), problem.schema
     time_position(schema, arguments)
     _show_data(terminal, arguments, problem)
-    about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
-    about["command"] = shlex.join(["kernelkin", *arguments.argv])
-    searched = recipe.name == SEARCHED
-    comparison = [] if arguments.no_comparison else [_COMPARISON[not (searched or arguments.cv)]]
-    weights = [1.0, *comparison, _RELATIONS[not searched]]
+    command = shlex.join(["kernelkin", *arguments.argv])
+    about: dict[str, Any] = {"data": display_name(arguments.data), "command": command}
+    comparison = [] if arguments.no_comparison else [_COMPARISON[recipe.name != SEARCHED and not arguments.cv]]
+    weights = [1.0, *comparison, _RELATIONS[recipe.name != SEARCHED]]
     with Progress(len(weights), weights=weights) as progress:
         progress.begin(f"{recipe.name} on {len(problem.frame)} rows")
         model = recipe.fit(progress)

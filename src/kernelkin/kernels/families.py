@@ -163,9 +163,12 @@ def is_precomputed(kernels: Any) -> bool:
     return isinstance(kernels, str) and kernels == "precomputed"
 
 
+_DEFAULT = (*gaussian_kernels(), *linear_kernels())
+
+
 def default_kernels() -> list[Kernel]:
     """Return Gaussian kernels of five bandwidths around the median distance, and a linear kernel."""
-    return [*gaussian_kernels(), *linear_kernels()]
+    return list(_DEFAULT)
 
 
 KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
@@ -187,12 +190,11 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     Duplicate names get the suffixes " (2)", " (3)" and so on.
     """
     if kernels is None:
-        kernels = default_kernels()
+        kernels = _DEFAULT
     elif isinstance(kernels, str) and kernels == "auto":
-        kernels = [default_kernels(), gaussian_kernels(1.0, per_feature=True)]
+        kernels = [_DEFAULT, gaussian_kernels(1.0, per_feature=True)]
     elif isinstance(kernels, Mapping):
-        views = view_kernels(kernels, [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()])
-        kernels = [default_kernels(), views]
+        kernels = [_DEFAULT, view_kernels(kernels, [*gaussian_kernels((0.5, 1.0, 2.0)), *linear_kernels()])]
     left, unique = [kernels], []
     # The column is appended to the name of a per-feature kernel, so it may have the name of another kernel.
     taken: set[tuple[str, bool]] = set()

@@ -218,11 +218,10 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
         # Predictions without an exposure.
         quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
-    found |= {"quantity": quantity, "is_probability": is_classifier(model), "rows": len(X)}
-    found["effects"] = [effect for _, effect in effects]
+    found |= {"quantity": quantity, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
-    return {**found, "reason": None if effects else "no column varies"}
+    return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:

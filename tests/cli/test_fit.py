@@ -163,6 +163,8 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
         (["--target", "sales", "--model", "AVG", "--set", "couplings=common"], "--set couplings: AVG has 'C'"),
         (["--target", "sales", "--cv", "--scoring", "magic"], "--scoring magic"),
         (["--target", "sales", "--scoring", "r2"], "--scoring sets the score that --cv maximises"),
+        (["--target", "sales", "--cv", "--model", "Kin"], "--cv: Kin has no parameters left to choose"),
+        (["--target", "sales", "--set", "loss=poisson"], "--set loss: use --loss poisson for Kin"),
     ],
 )
 def test_errors_are_one_line_and_nothing_is_saved(run, folder, tmp_path, argv, error):

@@ -143,6 +143,57 @@ def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_
     assert "which is not UTF-8: save the file as UTF-8, or use --encoding cp1252" in error
 
 
+def test_a_labelled_table_is_read_as_the_table_to_predict(run, sales, tmp_path):
+    """Thousands with points, and codes that look like numbers: 1.10 is not 1.1."""
+    frame = sales.drop(columns=["id", "busy", "promo"]).dropna()
+    frame["size"] = (1000 + 10 * frame["size"]).astype(int)
+    frame["code"] = np.resize(["1.10", "1.1", "7", "a"], len(frame))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "--task", "shop", "--target", "sales", "--model", "AVG", "-o", tmp_path / "m.kin")
+    later = frame[frame.code != "a"]
+    later = later.assign(size=later["size"].map("{:,}".format).str.replace(",", "."))
+    later.iloc[5, later.columns.get_loc("code")] = None
+    later.to_csv(tmp_path / "later.csv", index=False, sep=";", decimal=",")
+    argv = [tmp_path / "m.kin", tmp_path / "later.csv", "--decimal", ","]
+    run("predict", *argv, "-o", tmp_path / "p.csv")
+    found = pd.read_csv(tmp_path / "p.csv", sep=";", decimal=",")
+    scores = json.loads(run("score", *argv, "--json"))["scores"]["new rows of known groups"]
+    assert_allclose(scores["RMSE"], np.sqrt(np.mean((found.sales - found.prediction) ** 2)))
+
+
+def test_a_group_named_na_is_predicted_from_excel(run, sales, tmp_path):
+    frame = sales.assign(shop=sales.shop.replace("west", "NA"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m.kin")
+    found = []
+    for name, write in (("t.csv", frame.to_csv), ("t.xlsx", frame.to_excel)):
+        write(tmp_path / name, index=False)
+        run("predict", tmp_path / "m.kin", tmp_path / name, "-o", tmp_path / "p.csv")
+        found.append(pd.read_csv(tmp_path / "p.csv").prediction)
+    assert_allclose(*found)
+
+
+def test_rows_of_errors_are_those_of_the_file_when_others_are_left_out(run, sales, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"shop": sales["shop"].map({"north": 1, "south": 2, "west": 3}), "x": rng.normal(size=120)})
+    frame["sold"], frame["hours"] = rng.poisson(3, 120), rng.uniform(1, 2, 120)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    argv = ["--task", "shop", "--target", "sold", "--loss", "poisson", "--exposure", "hours", "--set", "cv=2"]
+    run("fit", tmp_path / "t.csv", *argv, "-o", tmp_path / "m.kin")
+    for column, cell, message in (
+        ("hours", None, "column 'hours' has no exposure in row 5"),
+        ("shop", "one", "column 'shop' has 'one' in row 5, not a number"),
+    ):
+        later = frame.astype(object)
+        later.loc[1, "sold"], later.loc[4, column] = None, cell
+        later.to_csv(tmp_path / "later.csv", index=False)
+        for command in (
+            ["score", tmp_path / "m.kin", tmp_path / "later.csv"],
+            ["report", tmp_path / "m.kin", "--test", tmp_path / "later.csv", "-o", tmp_path / "r.html"],
+        ):
+            assert f"later.csv: {message}" in run(*command, fails=True)
+
+
 def test_a_separator_of_ones_own(run, sales, tmp_path):
     sales.to_csv(tmp_path / "t.csv", index=False, sep="#")
     out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "-o", tmp_path / "m.kin")

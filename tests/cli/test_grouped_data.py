@@ -2,6 +2,7 @@
 
 import json
 import os
+from io import StringIO
 from zipfile import ZipFile
 
 import numpy as np
@@ -95,6 +96,13 @@ def test_effects_of_groups_are_in_the_units_of_the_table(sleep, tmp_path, capsys
     slopes = {task: np.polyfit(own.Days, own.target, 1)[0] for task, own in table[table.task != 308].groupby("task")}
     assert np.corrcoef(found["slope of Days"].loc[list(slopes)], list(slopes.values()))[0, 1] > 0.9
     assert 0.3 < np.ptp(found["slope of Days"]) / np.ptp(list(slopes.values())) < 1.2
+    assert cli.main(["effects", str(sleep / "m.kin"), "-o", str(tmp_path / "e.tsv.gz")]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "e.tsv.gz", index_col=0, sep="\t"), found)
+    capsys.readouterr()
+    assert cli.main(["effects", str(sleep / "m.kin"), "-o", "-"]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(StringIO(capsys.readouterr().out), index_col=0), found)
+    assert cli.main(["effects", str(sleep / "m.kin"), "-o", str(tmp_path / "e.xlsx")]) == 1
+    assert "e.xlsx: the ending must be one of .csv, .tsv" in capsys.readouterr().err
     assert cli.main(["effects", str(sleep / "m.kin"), "--task", "school"]) == 1
     assert "--task school: this model has the groupings 'task'" in capsys.readouterr().err
 

@@ -65,6 +65,14 @@ def test_compare_cross_validates_models_side_by_side(run, folder):
     assert lines[-1] == "Parameters of MK-MTRL, AVG, OLS were not tuned for this table; --cv tunes them."
 
 
+def test_models_that_refuse_new_groups_are_compared_on_known_ones(run, folder):
+    argv = ["--task", "shop", "--target", "sales", "--drop", "busy", "--folds", "2", "--set", "cv=2"]
+    out = run("compare", folder / "sales.csv", *argv)
+    known, new = out.split("Groups never seen: ")
+    assert re.search("^MK-MTRL ", known, re.MULTILINE) and re.search("^Kin ", known, re.MULTILINE)
+    assert re.search("^Kin ", new, re.MULTILINE) and not re.search(f"^(MK-MTRL|{SEPARATE}) ", new, re.MULTILINE)
+
+
 def test_compare_classes_and_several_targets(run, folder, sales, tmp_path):
     argv = ["--folds", "2", "--models", "AVG"]
     out = run("compare", folder / "sales.csv", "--task", "shop", "--target", "busy", "--drop", "sales", *argv)

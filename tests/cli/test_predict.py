@@ -50,6 +50,11 @@ def test_parquet_files_are_predicted_and_fitted(run, folder, tmp_path, sales, mo
     )
     flags = ["--task", "shop", "--target", "sales", "--model", "AVG"]
     assert "120 rows" in run("fit", tmp_path / "in.parquet", *flags, "-o", tmp_path / "m.kin")
+    # A category without rows is no group.
+    shops = pd.Categorical(sales["shop"], ["east", "north", "south", "west"])
+    sales.assign(shop=shops).to_parquet(tmp_path / "in.parquet")
+    out = run("fit", tmp_path / "in.parquet", *flags, "-o", tmp_path / "m.kin")
+    assert "120 rows, 3 groups ('shop') of 40 rows." in out and "Left out 1 group" not in out
 
 
 def test_unseen_categories_are_named_once(folder, tmp_path, sales, capsys, run, monkeypatch):
@@ -188,6 +193,7 @@ def test_probabilities_are_added_class_by_class(run, folder, tmp_path, sales):
         ("number", ["--proba"], "--proba: this model predicts numbers; use --interval"),
         ("class", ["--interval", "0.9"], "--interval: this model predicts classes; use --proba"),
         ("number", ["--interval", "90"], "--interval must be between 0 and 1, not 90"),
+        ("class", ["--proba", "--column", "probability_no"], "column 'probability_no' occurs twice"),
     ],
 )
 def test_what_a_model_does_not_have_is_refused(run, folder, tmp_path, model, option, message):

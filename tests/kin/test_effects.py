@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from kernelkin import KinClassifier, KinRegressor
+from kernelkin.kin.effects import effect_unit
 from kernelkin.kin.functions import log_odds
 from kernelkin.mixed import structures
 from kernelkin.mixed.rows import Pairs, Rows
@@ -208,3 +209,11 @@ def test_every_share_of_variance_is_counted_once():
     assert {*list(page)[:2]} == {"levels of grouping 0", "levels of grouping 1"} and list(page)[-1] == "noise"
     assert page["columns, each group its own way"] == pytest.approx(own, abs=0.006)
     assert page.get("columns, alike in all groups", 0.0) == pytest.approx(common, abs=0.006)
+
+
+def test_the_unit_of_effects_names_no_class_that_only_some_targets_have():
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    low, high = np.where(X > 0, "no", "yes"), np.where(X > 0.2, "u", "v")
+    model = KinClassifier(cv=2).fit(X, np.column_stack([low, high]))
+    assert effect_unit(model) == "log odds of the second class"
+    assert effect_unit(KinClassifier(cv=2).fit(X, np.column_stack([low, low]))) == "log odds of yes"

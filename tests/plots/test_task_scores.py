@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from kernelkin import AverageRegressor
+from kernelkin import AverageRegressor, KinRegressor
 from kernelkin.plots import TaskScoresDisplay
 
 
@@ -19,6 +19,14 @@ def test_draws_what_score_tasks_says_of_each_model(model, data):
     assert (np.diff(gains[display.order_]) >= 0).all()
     assert display.ax_.get_xlabel() == "R²"
     assert display.ax_.get_ylabel() == "task, by gain of MKMTRLRegressor on average"
+
+
+def test_scores_of_counts_are_named_so():
+    rng, shops = np.random.default_rng(0), np.repeat(["a", "b", "c"], 12)
+    X = rng.normal(size=(36, 1))
+    y = rng.poisson(np.exp(1 + X[:, 0]))
+    model = KinRegressor(loss="poisson", cv=2).fit(X, y, shops)
+    assert TaskScoresDisplay.from_estimator(model, X, y, tasks=shops).ax_.get_xlabel() == "D²"
 
 
 def test_the_legend_shows_the_mean_of_each_model():

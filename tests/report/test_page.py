@@ -8,7 +8,7 @@ import pytest
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report import report_of_files
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
-from report.conftest import HOSTILE
+from report.conftest import HOSTILE, make_table
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 PHONE, DESKTOP, WALL = 360, 1280, 2560
@@ -66,7 +66,13 @@ def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     made["two"] = [few, searched]
     for name, models in made.items():
         report_of_files(models, names=[f"{i}.kin" for i in range(len(models))]).save(folder / f"{name}.html")
+    report_of_files([searched], test=other_schools()).save(folder / "new.html")
     return folder
+
+
+def other_schools():
+    """Five schools, none of which is in the table of a fit."""
+    return make_table(5, 7).assign(school=lambda frame: frame.school.str.replace("school", "other"))
 
 
 def show(browser, path, width=DESKTOP, theme="light"):
@@ -135,6 +141,17 @@ def test_a_mixed_model_shows_shares_of_variance(browser, pages):
     browser.press("ArrowRight")
     assert "90% interval" in before and browser.run(predicted) != before
     assert any("compared by the errors of held-out rows" in text for text in browser.texts("#fit p"))
+
+
+def test_groups_that_were_not_in_the_fit_have_their_own_scores(browser, pages):
+    show(browser, pages / "new.html")
+    assert sorted(browser.texts("#tasks tbody th")) == [f"other {n}" for n in range(1, 6)]
+    # Levels are those of the groups of the fit.
+    assert browser.texts("#tasks thead th") == ["group", "RMSE", "mean absolute error"]
+    titles = browser.texts("#tasks figure text")
+    assert all(any(f"other {n}" in text for text in titles) for n in range(1, 6))
+    assert not any("school" in text for text in titles)
+    assert browser.console() == []
 
 
 def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):

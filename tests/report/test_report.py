@@ -132,6 +132,8 @@ def test_rows_of_wide_targets_and_of_a_task_column():
     table = pd.DataFrame({"x": X[:, 0], "t": TASKS})
     found = content(MKMTRLRegressor(task_column="t").fit(table, Y).report(X=table, y=Y))
     assert found["tasks"] == ["a", "b", "c"] and [e["name"] for e in found["drivers"]["effects"]] == ["x"]
+    with pytest.raises(ValueError, match="X has 60 rows, but y has 59"):
+        MODEL.report(X=X, y=Y[1:], tasks=TASKS)
 
 
 def test_classes_are_counted_and_probabilities_are_in_bins():

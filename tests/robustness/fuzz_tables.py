@@ -14,6 +14,7 @@ import numpy as np
 
 from kernelkin.cli.problem import read_problem
 from kernelkin.tables.cells import CellError
+from kernelkin.tables.encoder import check_names
 from kernelkin.tables.files import read_pieces, read_table
 
 HEADER = ["shop", "size", "day", "promo", "sales"]
@@ -99,6 +100,7 @@ def _use(frame) -> None:
     """What a command does before it fits."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        check_names(frame.columns, [*ARGUMENTS["task"], *ARGUMENTS["target"]])
         problem = read_problem(frame, Namespace(**ARGUMENTS))
         schema = problem.schema
         X, y, tasks = (part(problem.frame) for part in (schema.encode, schema.targets, schema.tasks))

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -79,6 +80,8 @@ def test_dates_of_all_kinds_have_the_same_features():
         [moment.date() for moment in DATES],
         [moment.strftime("%Y-%m-%d") for moment in DATES],
         pa.array(DATES.date),
+        pa.array(DATES.tz_localize("Europe/Berlin")),
+        pl.Series(DATES).dt.replace_time_zone("America/Lima"),
     ]:
         features, encoder = encode(values)
         assert encoder.columns_[0].parts == ("time", "weekday")
@@ -249,6 +252,15 @@ def test_dates_that_may_be_read_in_two_ways_say_so():
 def test_one_date_that_can_be_read_in_one_way_decides(form, order, day_first):
     _, encoder = encode(days_and_months((3, 13), form), day_first=day_first)
     assert f"written like {order}/2024," in encoder.describe()
+
+
+def test_a_column_of_dates_takes_texts_whose_month_has_a_fixed_place():
+    encoder = TableEncoder().fit({"x": DATES})
+    for form in ("%Y-%m-%d", "%d.%m.%Y", "%d %b %Y", "%Y/%m/%d"):
+        assert_allclose(encoder.transform({"x": list(DATES.strftime(form))}), encoder.transform({"x": DATES}))
+    # 2 January could be 1 February, while 13 January is read in one way only.
+    with pytest.raises(ValueError, match="'02/01/2023' in row 1, not a date written like 2024-12-31"):
+        encoder.transform({"x": list(DATES.strftime("%d/%m/%Y"))})
 
 
 def test_dates_with_points_are_not_ambiguous():

@@ -59,6 +59,19 @@ def test_order_and_other_columns_do_not_matter(schema):
     assert_array_equal(schema.encode(other), schema.encode(FRAME))
 
 
+def test_codes_that_were_read_as_floats_are_the_same_codes():
+    """pandas reads the codes 1 and 2 as floats if a cell of the column is missing."""
+    for code in ("1", "1.0"):
+        table = pd.DataFrame({"code": [code, "2", "x"] * 4, "shop": ["a", "b"] * 6, "sales": range(12)})
+        schema = TableSchema.fit(table, task="shop", target="sales", regression=True)
+        known = table[table.code != "x"]
+        floats = known.astype({"code": float})
+        assert_array_equal(schema.encode(floats), schema.encode(known))
+        assert schema.encoder.unseen(floats) == {}
+    # A text is no float.
+    assert schema.encoder.unseen(table.assign(code="2.0")) == {"code": ["2.0"]}
+
+
 def test_missing_columns_are_all_named(schema):
     with pytest.raises(ValueError, match="columns are missing: 'size', 'town'; the data has 'unit', 'open', 'y'"):
         schema.encode(FRAME.drop(columns=["size", "town"]))

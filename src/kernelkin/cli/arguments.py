@@ -180,7 +180,7 @@ def _inspect(parser: ArgumentParser) -> None:
 def _effects(parser: ArgumentParser) -> None:
     _inspect(parser)
     parser.add_argument("--task", metavar="COL", help="grouping to show, if there are several (default: the first)")
-    parser.add_argument("-o", "--out", metavar="CSV", help="also write all groups to this file")
+    parser.add_argument("-o", "--out", metavar="OUT", help="write all groups to a CSV or TSV file, or - for stdout")
 
 
 def _report(parser: ArgumentParser) -> None:

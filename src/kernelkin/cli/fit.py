@@ -20,7 +20,7 @@ from ..relations.baselines import BASELINES, make_baselines
 from ..relations.sharing import SharingReport, sharing_report
 from ..report.evaluation import evaluation_content, in_units
 from ..storage.model_files import save_model
-from ..tables.files import STDIN, display_name
+from ..tables.files import display_name
 from ..tables.schema import TableSchema
 from .inspect import model_facts
 from .problem import TableProblem, load_problem
@@ -41,8 +41,6 @@ _COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 def run(arguments: Namespace, terminal: Terminal) -> None:
     """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
     check_writable(arguments.out)
-    if arguments.json:
-        terminal.use_json()
     problem = load_problem(arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
@@ -50,11 +48,10 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe, schema = replace(recipe, problem=problem), problem.schema
     time_position(schema, arguments)
     _show_data(terminal, arguments, problem)
-    about: dict[str, Any] = {"data": "standard input" if arguments.data == STDIN else arguments.data}
-    about["command"] = shlex.join(["kernelkin", *arguments.argv])
-    searched = recipe.name == SEARCHED
-    comparison = [] if arguments.no_comparison else [_COMPARISON[not (searched or arguments.cv)]]
-    weights = [1.0, *comparison, _RELATIONS[not searched]]
+    command = shlex.join(["kernelkin", *arguments.argv])
+    about: dict[str, Any] = {"data": display_name(arguments.data), "command": command}
+    comparison = [] if arguments.no_comparison else [_COMPARISON[recipe.name != SEARCHED and not arguments.cv]]
+    weights = [1.0, *comparison, _RELATIONS[recipe.name != SEARCHED]]
     with Progress(len(weights), weights=weights) as progress:
         progress.begin(f"{recipe.name} on {len(problem.frame)} rows")
         model = recipe.fit(progress)
@@ -124,7 +121,7 @@ def _compare(fitted: Any, recipe: Recipe, terminal: Terminal, progress: Progress
     arguments = recipe.arguments
     progress.begin("comparison with simpler models")
     few = len(recipe.problem.frame) <= MANY_ROWS and recipe.name != SEARCHED and not arguments.cv
-    model = recipe.unfitted(progress, quiet=True)
+    model = recipe.unfitted()
     if recipe.name == SEARCHED and "cv" not in read_parameters(arguments.set):
         # Fits of the comparison choose between structures with fewer folds, which takes half the time.
         model.set_params(cv=FEWER_FOLDS)
@@ -172,7 +169,7 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
     with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
-        models = {name: recipe.unfitted(progress, quiet=True) for name, recipe in recipes.items()}
+        models = {name: recipe.unfitted() for name, recipe in recipes.items()}
         (first, model), *others = models.items()
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
         found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
@@ -216,7 +213,7 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem) 
     if not problem.tasks:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
     for number, task in enumerate(problem.tasks):
-        counts = frame[task].value_counts()
+        counts = frame.groupby(task, observed=True).size()
         each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
         terminal.say(
             f"{'Further grouping:' if number else f'{len(frame)} rows,'} {len(counts)} groups ({task!r}) of "

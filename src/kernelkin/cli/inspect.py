@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..estimators import changed_parameters, relative_gap
-from ..files import check_writable, write_whole
+from ..files import check_writable
 from ..registry import all_models
 from ..relations.scores import COVERAGE, LEAST_ROWS, WITHIN, WITHIN_MEANS, HeldOutRows, as_text
 from ..relations.sharing import NEW_ROWS, SharingReport
@@ -18,8 +18,8 @@ from ..report.content import effects_in_units
 from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
 from ..tables.encoder import check_names
-from ..tables.files import TextFormat, display_name, read_table
-from .problem import in_file, load_with_schema, text_format
+from ..tables.files import STDOUT, TextFormat, check_output, open_output, read_table
+from .problem import in_file, load_with_schema, text_format, with_labels
 from .terminal import Terminal, shorten
 
 if TYPE_CHECKING:
@@ -105,15 +105,11 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def run_score(arguments: Namespace, terminal: Terminal) -> None:
-    if arguments.json:
-        terminal.use_json()
-    saved = load_with_schema(arguments.model)
-    frame, left_out = read_labelled(arguments.data, saved, text_format(arguments))
-    with in_file(arguments.data):
+    saved = load_with_schema(arguments.model, arguments)
+    frame, notes = read_labelled(arguments.data, saved, text_format(arguments))
+    with in_file(arguments.data, frame):
         parts = rows_of_table(saved, frame, "")
-    if left_out:
-        terminal.say(f"Left out {left_out} rows without a group or a target.")
-    terminal.say(f"{saved.schema.title}: {len(frame)} rows.")
+    terminal.say(*notes, f"{saved.schema.title}: {len(frame)} rows.")
     scores = {question: _scores(question, rows) for question, rows in parts.items()}
     names = list(dict.fromkeys(name for part in scores.values() for name in part))
     body = [[question, *(as_text(part.get(name)) for name in names)] for question, part in scores.items()]
@@ -147,25 +143,23 @@ def _groups(rows: HeldOutRows) -> list[dict[str, Any]]:
     ]
 
 
-def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, int]:
-    """Return the rows that have all groups and a target, and the number of other rows."""
+def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataFrame, list[str]]:
+    """Return the rows that have all groups and a target, and a note on the others."""
     schema: Any = saved.schema
-    form = TextFormat(form.separator, form.encoding, schema.encoder.decimal if form.decimal == "." else form.decimal)
-    frame = read_table(path, schema.task_names, schema.target_names, form)
+    texts = [column.name for column in schema.columns if column.kind == "text"]
+    frame = read_table(
+        path, schema.task_names, schema.target_names, form._replace(decimal=schema.encoder.decimal), texts
+    )
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])
         # Raises for invalid cells before rows are left out, while row numbers are those of the file.
         schema.targets(frame), schema.encode(frame)
-    gone = frame[list(schema.target_names)].isna().all(axis=1) | frame[schema.task_names].isna().any(axis=1)
-    if gone.all():
-        raise ValueError(f"{display_name(path)}: no row has a group and a target")
-    return frame[~gone], int(gone.sum())
+        return with_labels(frame, schema.task_names, schema.target_names)
 
 
 def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     """Print the levels and slopes of groups, from the largest level to the smallest."""
-    if arguments.out is not None:
-        check_writable(arguments.out)
+    separator = None if arguments.out is None else check_output(arguments.out)
     saved = load_model(arguments.model)
     model, schema = saved.model, saved.schema
     if not hasattr(model, "task_effects"):
@@ -177,8 +171,11 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     table, unit = effects_in_units(saved, number)
     table.index.name = names[number] if names else table.index.name
     table = table.sort_values("level", ascending=False)
-    if arguments.out is not None:
-        write_whole(arguments.out, table.to_csv())
+    if separator is not None:
+        with open_output(arguments.out) as file:
+            table.to_csv(file, sep=separator, lineterminator="\n")
+    if arguments.out == STDOUT:
+        return
     terminal.say(
         f"Levels of {len(table)} groups relative to the average group, in units of {unit}, with 90% intervals"
         f"{'; slopes with standard errors' if 'slope of' in ' '.join(table) else ''}."
@@ -196,9 +193,9 @@ def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
 
     check_writable(arguments.out)
-    models = [(load_with_schema if arguments.test else load_model)(path) for path in arguments.models]
+    models = [load_with_schema(path, arguments) if arguments.test else load_model(path) for path in arguments.models]
     test = read_labelled(arguments.test, models[0], text_format(arguments))[0] if arguments.test else None
-    with in_file(arguments.test) if arguments.test else nullcontext():
+    with in_file(arguments.test, test) if arguments.test else nullcontext():
         report = report_of_files(models, names=arguments.models, test=test, title=arguments.title)
     report.save(arguments.out)
     terminal.say(f"Wrote {arguments.out}: open it in a browser.")

@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Namespace) -> int:
-    terminal = Terminal(keep_going=arguments.command.writes_files)
+    terminal = Terminal(keep_going=arguments.command.writes_files, as_json=getattr(arguments, "json", False))
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *where, **more: complain(f"warning: {message}")
         module, function = arguments.command.run.split(":")

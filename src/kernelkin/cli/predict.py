@@ -26,7 +26,7 @@ ROWS = 20_000
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     separator = check_output(arguments.out)
-    saved = load_with_schema(arguments.model)
+    saved = load_with_schema(arguments.model, arguments)
     if arguments.proba and not hasattr(saved.model, "predict_proba"):
         raise ValueError("--proba: this model predicts numbers; use --interval")
     if arguments.interval is not None and not hasattr(saved.model, "predict_interval"):
@@ -41,6 +41,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     elif arguments.unknown_tasks == "common":
         raise ValueError(f"--unknown-tasks common: {type(model).__name__} has no part that all tasks share")
     columns = added_columns(saved, arguments)
+    check_names(columns, columns)
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
     for name, values in unseen.items():
@@ -74,10 +75,7 @@ def _predict_all(
     schema = saved.schema
     features = [*(column.name for column in schema.columns), *filter(None, (schema.offset, schema.exposure))]
     count, unseen = 0, dict[str, set[str]]()
-    form = text_format(arguments)
-    if form.decimal != ".":
-        schema.encoder.set_params(decimal=form.decimal)
-    for piece in read_pieces(arguments.data, ROWS, form):
+    for piece in read_pieces(arguments.data, ROWS, text_format(arguments), schema.task_names):
         if found := set(columns).intersection(piece.header):
             name = display_name(arguments.data)
             raise ValueError(f"{name} already has a column {min(found)!r}: choose another with --column")

@@ -55,14 +55,6 @@ class TableProblem:
         frame = self.frame[~self.frame[self.tasks[0]].isin(self.tiny_tasks)]
         return replace(self, frame=frame, notes=(*self.notes, f"Left out {found}."), tiny_tasks=())
 
-    def check_exposures(self) -> None:
-        """Raise for a row without exposure; the error has its number in the file."""
-        try:
-            self.schema.options(self.frame)
-        except CellError as error:
-            row = int(self.frame.index[error.row - 1]) + 1
-            raise error.after(row - error.row) from None
-
     @cached_property
     def schema(self) -> TableSchema:
         """The schema of the table."""
@@ -97,9 +89,8 @@ def load_problem(arguments: Namespace) -> TableProblem:
     # Whether the day comes first in dates is decided on all rows, before some are left out.
     if arguments.day_first is None:
         problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
-    if exposures:
-        with in_file(arguments.data):
-            problem.check_exposures()
+    with in_file(arguments.data, problem.frame):
+        problem.schema.options(problem.frame)
     return problem
 
 
@@ -107,28 +98,31 @@ def _loss(arguments: Namespace) -> SquaredLoss:
     return LOSSES[arguments.loss or SquaredLoss.name]
 
 
-def load_with_schema(path: str) -> Any:
-    """Return a saved model that was fitted to a table."""
-    saved = load_model(path)
+def load_with_schema(path: str, arguments: Namespace) -> Any:
+    """Return a saved model that was fitted to a table, for tables of the format given by the arguments."""
+    saved: Any = load_model(path)
     if saved.schema is None:
         raise ValueError(f"{path} was saved without the schema of a table: use it from Python")
+    if arguments.decimal != ".":
+        saved.schema.encoder.set_params(decimal=arguments.decimal)
     return saved
 
 
 @contextmanager
-def in_file(path: str) -> Iterator[None]:
-    """Make errors name the file."""
+def in_file(path: str, rows: DataFrame | None = None) -> Iterator[None]:
+    """Make errors name the file and, if `rows` are some rows of its table, the number of a row in the file."""
     try:
         yield
     except ValueError as error:
+        if rows is not None and isinstance(error, CellError):
+            error = error.after(int(rows.index[error.row - 1]) + 1 - error.row)
         raise ValueError(f"{display_name(path)}: {error}") from error
 
 
 def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
     tasks, targets = tuple(dict.fromkeys(arguments.task)), tuple(dict.fromkeys(arguments.target))
-    check_names(frame.columns, [*tasks, *targets, *arguments.drop])
-    frame, notes = _with_labels(frame, tasks, targets)
+    frame, notes = with_labels(frame, tasks, targets)
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
@@ -143,7 +137,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
 
 def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> tuple[Any, ...]:
     """Return the tasks with one row, or one class; raise if there are no other tasks."""
-    groups = train.groupby(task)[target]
+    groups = train.groupby(task, observed=True)[target]
     useful = groups.size() > 1 if regression else groups.nunique() > 1
     if not useful.any():
         fault = "only one row" if regression else f"only one class of {target!r}"
@@ -151,8 +145,8 @@ def _tiny_tasks(train: DataFrame, task: str, target: str, regression: bool) -> t
     return tuple(useful.index[~useful].tolist())
 
 
-def _with_labels(frame: DataFrame, tasks: Sequence[str], targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
-    """Return the rows that have their groups and at least one target."""
+def with_labels(frame: DataFrame, tasks: Sequence[str], targets: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    """Return the rows that have their groups and at least one target, and a note on the others."""
     gone = frame[list(targets)].isna().all(axis=1) | frame[list(tasks)].isna().any(axis=1)
     names = " or ".join(map(repr, [*tasks, *targets] if tasks else targets[:3]))
     if gone.all():

@@ -17,19 +17,15 @@ class Terminal:
     """Standard output.
 
     With `keep_going`, a command whose result is a file continues when its output is closed (`kernelkin fit ... | head
-    -1`); the error is stored in `lost`.
+    -1`); the error is stored in `lost`. With `as_json`, only the objects passed to `emit` are printed.
     """
 
-    def __init__(self, *, keep_going: bool = False) -> None:
-        self._keep_going, self._as_json = keep_going, False
+    def __init__(self, *, keep_going: bool = False, as_json: bool = False) -> None:
+        self._keep_going, self._as_json = keep_going, as_json
         self.lost: OSError | None = None
 
-    def use_json(self) -> None:
-        """Print only the objects passed to `emit` from now on."""
-        self._as_json = True
-
     def emit(self, content: dict[str, Any]) -> None:
-        """Print an object as one line of JSON if `use_json` was called; numbers that are not finite become null."""
+        """With `as_json`, print an object as one line of JSON; numbers that are not finite become null."""
         if self._as_json:
             self._write(json.dumps(_finite(content), ensure_ascii=True, allow_nan=False) + "\n")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.arrays import listing
 from ..kernels.families import refuse_positions, resolve_kernels
+from ..paper.model_selection.grid import has_choices
 from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
 from ..tables.encoder import check_names
@@ -76,28 +77,20 @@ class Recipe:
         # The callback is not needed in the saved model.
         return model.set_params(callback=None) if getattr(model, "callback", None) is not None else model
 
-    def unfitted(self, progress: Progress, *, quiet: bool = False) -> Any:
-        """Return the unfitted model, or a search if parameters are chosen by cross-validation.
-
-        With `quiet` it does not report its progress: the caller counts fits.
-        """
-        from ..kin.estimators import KinClassifier, KinRegressor
+    def unfitted(self, progress: Progress | None = None) -> Any:
+        """Return the unfitted model, or a search if parameters are chosen by cross-validation."""
         from ..paper.model_selection.cv import MultiTaskCV
-        from ..paper.model_selection.grid import has_choices
 
-        estimator = self._estimator()
-        if isinstance(estimator, KinRegressor | KinClassifier) and not quiet:
+        estimator = self.estimator()
+        if self.name == SEARCHED and progress is not None:
             estimator.set_params(callback=lambda done, of: progress.share(done / of))
         if not self.arguments.cv or not has_choices(estimator):
             return estimator
         given = self.arguments
-        return MultiTaskCV(
-            estimator,
-            scoring=given.scoring,
-            random_state=given.seed,
-            n_jobs=given.jobs,
-            callback=None if quiet else lambda done, of: progress.share(done / of, f"candidate {done} of {of}"),
-        )
+        search = MultiTaskCV(estimator, scoring=given.scoring, random_state=given.seed, n_jobs=given.jobs)
+        if progress is not None:
+            search.set_params(callback=lambda done, of: progress.share(done / of, f"candidate {done} of {of}"))
+        return search
 
     def estimator_class(self) -> type:
         regression, n_groupings = self.problem.regression, len(self.problem.tasks)
@@ -111,7 +104,8 @@ class Recipe:
             raise ValueError(f"{self.name} takes one grouping: give --task once, or use {SEARCHED}")
         return found
 
-    def _estimator(self) -> Any:
+    def estimator(self) -> Any:
+        """Return the unfitted model with its parameters."""
         estimator, features = self.estimator_class()(), self.task_features
         wanted = {
             "task_features": None if features is None else by_task(features, self.problem.schema),
@@ -139,7 +133,11 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
             read_scoring(arguments.scoring, classification=not recipes[0].problem.regression)
         except ValueError as error:
             raise ValueError(f"--scoring {arguments.scoring}: {error}") from None
+    if arguments.cv and not any(has_choices(recipe.estimator()) for recipe in recipes):
+        raise ValueError(f"--cv: {models} has no parameters left to choose")
     given = read_parameters(arguments.set)
+    if "loss" in given and any(recipe.name == SEARCHED for recipe in recipes):
+        raise ValueError(f"--set loss: use --loss {given['loss']} for {SEARCHED}")
     for name in given:
         if name not in known:
             raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")

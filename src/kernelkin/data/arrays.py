@@ -90,6 +90,9 @@ def _column_array(column: Any) -> np.ndarray:
         column = column.combine_chunks()
     if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
+    if re.search(r"tz=|time_zone='", str(getattr(column, "dtype", None) or column.type)):
+        # Arrow and polars convert to UTC; pandas and these objects keep the local time.
+        return np.array(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list(), dtype=object)
     if hasattr(column, "to_pylist"):
         return column.to_numpy(zero_copy_only=False)
     return np.asarray(column.to_numpy())

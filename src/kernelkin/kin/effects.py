@@ -79,7 +79,9 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
 
 def effect_unit(model: Any, target: str = "") -> str:
     """Return the unit of effects, for targets with a name or unit, if that is known."""
-    return f"log odds of {model.classes_[1]}" if is_classifier(model) else LOSSES[model.loss].scale_name(target)
+    if not is_classifier(model):
+        return LOSSES[model.loss].scale_name(target)
+    return f"log odds of {model.classes_[1] if len(model.classes_) == 2 else 'the second class'}"
 
 
 def grouping_names(model: Any) -> list[Any]:

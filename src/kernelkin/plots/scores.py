@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 
 from ..data.arrays import missing
 from ..data.checks import first_labels
+from ..kin.losses import LOSSES
 from ._axes import COLORS, FEW_TASKS, MARKERS, Display, add_legend, new_axes, task_axes
 
 # With more rows, only intervals that miss their target are drawn.
@@ -74,7 +75,9 @@ class TaskScoresDisplay(Display):
         found = {name: model.score_tasks(X, y, tasks) for name, model in models.items()}
         labels = list(next(iter(found.values())))
         scores = {name: [of_task[label] for label in labels] for name, of_task in found.items()}
-        return cls(scores, labels, score_name="accuracy" if is_classifier(estimator) else "R²").plot(ax)
+        loss = LOSSES.get(getattr(estimator, "loss", ""))
+        name = "accuracy" if is_classifier(estimator) else "R²" if loss is None or loss.is_linear else "D²"
+        return cls(scores, labels, score_name=name).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         first, *others = self.scores

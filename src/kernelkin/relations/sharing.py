@@ -292,9 +292,11 @@ def _held_out(
         work = each * len(numbers)
         if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
-        # A separate model cannot predict a new group.
+        # Separate models cannot predict a new group, and some other models refuse it.
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
-        values = {name: np.full(shape, np.nan) for name in models if (question, name) != (NEW_GROUPS, SEPARATE)}
+        known = {name for name, made in models.items() if getattr(_inner(made), "unknown_tasks", "") == "error"}
+        names = set(models) - known - {SEPARATE} if question == NEW_GROUPS else models
+        values = {name: np.full(shape, np.nan) for name in models if name in names}
         has_ends = not rows.classification and (question != NEW_GROUPS or isinstance(_inner(model), KinRegressor))
         ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
         jobs, first = list(product(numbers, values)), ours if has_ends else None

@@ -221,7 +221,7 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     found |= {"quantity": quantity, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
-    return {**found, "reason": None if effects else "no column varies"}
+    return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:

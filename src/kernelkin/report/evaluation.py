@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import as_array, listing, missing, plain, take_rows
+from ..data.arrays import as_array, check_lengths, listing, missing, plain, take_rows
 from ..data.checks import first_labels, read_rows
 from ..kin.functions import spread_probabilities
 from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
@@ -95,8 +95,7 @@ def restored(values: Any, codes: np.ndarray, schema: TableSchema | None) -> np.n
 
 def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldOutRows]:
     """Predict the rows of a labelled table with a model that has a schema; known and new groups are separate."""
-    schema = saved.schema
-    assert schema is not None
+    schema: Any = saved.schema
     y, tasks = schema.restore(np.asarray(schema.targets(frame))), schema.first_tasks(frame)
     return _predicted(saved, frame, y, tasks, source, {})
 
@@ -104,10 +103,7 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldO
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[str, HeldOutRows]:
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
     labels = first_labels(getattr(model, "best_estimator_", model), X, tasks)
-    target = as_array(y, "y")
-    if len(target) != len(np.asarray(X) if isinstance(X, list) else X):
-        raise ValueError(f"X has {len(X)} rows and y has {len(target)}")
-    return _predicted(SavedModel(model), X, target, labels, source, {} if tasks is None else {"tasks": tasks})
+    return _predicted(SavedModel(model), X, as_array(y, "y"), labels, source, {} if tasks is None else {"tasks": tasks})
 
 
 def _predicted(
@@ -123,6 +119,7 @@ def _predicted(
         values, ends = saved.predict(given, **options), _intervals(saved, given, tasks, options)
     else:
         values, ends = saved.predict_proba(given, **options), None
+    check_lengths(values, y=y)
     if wide:
         y = y.reshape(len(y), -1)
         if y.shape[1] != len(model.tasks_):
@@ -177,7 +174,11 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
         "task_score": numbers(rows.group_scores()),
         "sample": _sample(rows),
     }
-    own, errors = _regression(rows) if rows.classes is None else _classification(rows)
+    if rows.classes is None:
+        errors = np.abs(rows.y - rows.values)
+        own: dict[str, Any] = {"coverage": COVERAGE, "covered": number(rows.covered), "error": number(errors.mean())}
+    else:
+        own, errors = _classification(rows)
     return found | own | {"task_error": [number(errors[k].mean()) if len(k) else None for k in rows.of_tasks()]}
 
 
@@ -209,12 +210,6 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
     if rows.ends is not None:
         columns |= {"low": rows.ends[:, 0], "high": rows.ends[:, 1]}
     return found | {name: numbers(column[kept]) for name, column in columns.items()}
-
-
-def _regression(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
-    """Return the coverage of intervals and the mean error, and the error of each row, in the units of the target."""
-    errors = np.abs(rows.y - rows.values)
-    return {"coverage": COVERAGE, "covered": number(rows.covered), "error": number(errors.mean())}, errors
 
 
 def _classification(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:

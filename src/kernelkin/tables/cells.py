@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, time
 from functools import cache
 from typing import Any, Literal
@@ -114,6 +114,11 @@ def _as_number(value: Any, decimal: Decimal, unit: str) -> float:
         return np.inf
 
 
+def as_texts(values: np.ndarray, known: Collection[str]) -> list[str]:
+    """Return texts (n,); a float such as 1.0 is "1" unless "1.0" is known: pandas reads codes with gaps as floats."""
+    return [str(v).removesuffix(".0") if isinstance(v, float) and str(v) not in known else str(v) for v in values]
+
+
 def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
     """Return the number in a text, or infinity if it has none, and its unit.
 
@@ -201,14 +206,14 @@ def text_days(texts: Sequence[str], date_format: str) -> np.ndarray:
 def as_days(values: np.ndarray, date_format: str = "") -> np.ndarray:
     """Convert dates or texts (n,) to days since 1970: NaN if missing, infinite if not a date.
 
-    Texts must have the format `date_format`, or any of `FORMATS` if it is empty.
+    Texts must have the format `date_format` or, if it is empty, any of `FORMATS` in which the month has a fixed place.
     """
     if values.dtype.kind == "M":
         micros = values.astype("datetime64[us]").astype(np.int64).astype(np.float64)
         return np.where(np.isnat(values), np.nan, micros / 86_400e6)
     days = np.array([np.nan if gone else _object_day(v) for v, gone in zip(values, missing(values), strict=True)])
     is_text = np.array([isinstance(value, str) for value in values], dtype=bool)
-    for name in (date_format,) if date_format else FORMATS:
+    for name in (date_format,) if date_format else (name for name in FORMATS if swapped(name) is None):
         left = np.flatnonzero(is_text & np.isinf(days))
         if len(left):
             days[left] = text_days([value.strip() for value in values[left]], name)

@@ -17,8 +17,10 @@ from ..data.arrays import Table, missing, no_numbers
 from .cells import (
     BOOLEANS,
     CLOCKS,
+    ISO,
     Decimal,
     as_days,
+    as_texts,
     date_example,
     find_format,
     is_ambiguous,
@@ -49,7 +51,7 @@ YEAR = 365.2425
 MOST_CATEGORIES = 30
 # A text column counts as numbers if at least this share of its cells are numbers.
 LEAST_NUMBERS = 0.5
-_UNIT_IN_NAME = re.compile(r".*[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
+_UNIT_IN_NAME = re.compile(r".+[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]\s*")
 _IDENTIFIER = re.compile(r"|unnamed: \d+|index|id|uuid|row|row[ _]?(id|nr|number)|.+[ _]id", re.IGNORECASE)
 
 
@@ -276,7 +278,7 @@ def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
     """Return (n, k): a feature for each category, then one for rare texts, then one for missing cells."""
     place = {text: k for k, text in enumerate(column.categories)}
     n_features, other = len(column.features), len(place) if column.n_rare else -1
-    codes = np.array([place.get(str(value), other) for value in values], dtype=np.intp)
+    codes = np.array([place.get(text, other) for text in as_texts(values, place)], dtype=np.intp)
     codes[missing(values)] = n_features - 1 if column.n_missing else -1
     return (codes[:, np.newaxis] == np.arange(n_features)).astype(np.float64)
 
@@ -284,8 +286,8 @@ def _one_hot(column: Column, values: np.ndarray) -> np.ndarray:
 def _date_features(column: Column, values: np.ndarray) -> np.ndarray:
     """Return (n, k): the parts of dates, zeros for missing dates, and a feature that marks missing dates."""
     days = as_days(values, column.date_format)
-    written = f" written like {date_example(column.date_format)}" if column.date_format else ""
-    refuse_cells(column.name, values, np.isinf(days), f"not a date{written}")
+    example = date_example(column.date_format or ISO)
+    refuse_cells(column.name, values, np.isinf(days), f"not a date written like {example}")
     known = np.isfinite(days)[:, np.newaxis]
     days = np.where(known[:, 0], days, column.mean)
     season, hour = 2 * np.pi * (days % YEAR) / YEAR, 2 * np.pi * (days % 1.0)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data.arrays import Table, as_array, as_table, listing, missing
 from ..exceptions import warn_user
-from .cells import split_number
+from .cells import as_texts, split_number
 from .columns import Column, ColumnReader, encode_columns
 
 
@@ -153,7 +153,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             if column.kind == "text" and not column.n_rare:
                 values = cells[column.name]
-                found[column.name] = sorted(set(map(str, values[~missing(values)])) - set(column.categories))
+                known = set(column.categories)
+                found[column.name] = sorted(set(as_texts(values[~missing(values)], known)) - known)
         return {name: texts for name, texts in found.items() if texts}
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -108,12 +108,16 @@ def display_name(path: str) -> str:
 
 
 def read_table(
-    path: str, tasks: Sequence[str] | str = (), targets: Sequence[str] | str = (), form: TextFormat = DEFAULT_FORM
+    path: str,
+    tasks: Sequence[str] | str = (),
+    targets: Sequence[str] | str = (),
+    form: TextFormat = DEFAULT_FORM,
+    texts: Sequence[str] = (),
 ) -> DataFrame:
     """Read a whole table; "-" is CSV from standard input.
 
     Text cells of the `tasks` columns are names: "01", "1" and "NA" are three tasks. Text cells of the `targets` are
-    numbers or class names.
+    numbers or class names. The columns `texts` of a text file are not read as numbers.
     """
     ending = Path(path).suffix.lower()
     tasks, targets = ([names] if isinstance(names, str) else names for names in (tasks, targets))
@@ -122,7 +126,7 @@ def read_table(
     elif ending in EXCEL:
         frame = _read_excel(path, tasks, targets, form)
     else:
-        frame = _read_text(path, tasks, targets, form)
+        frame = _read_text(path, tasks, targets, form, texts)
     if not len(frame):
         raise ValueError(f"{display_name(path)} has no rows")
     if frame.shape[1] == 1:
@@ -133,10 +137,10 @@ def read_table(
     return frame
 
 
-def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterator[Piece]:
-    """Read a table in pieces of this many rows, or fewer if it has very many columns."""
+def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM, tasks: Sequence[str] = ()) -> Iterator[Piece]:
+    """Read a table in pieces of this many rows, or fewer if it has very many columns; `tasks` as for `read_table`."""
     if Path(path).suffix.lower() in (*EXCEL, *PARQUET):
-        frame = read_table(path)
+        frame = read_table(path, tasks)
         for start in range(0, len(frame), rows):
             yield Piece(frame.iloc[start : start + rows], list(map(str, frame.columns)))
         return
@@ -155,22 +159,25 @@ def read_pieces(path: str, rows: int, form: TextFormat = DEFAULT_FORM) -> Iterat
 # Text
 
 
-def _read_text(path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat) -> DataFrame:
+def _read_text(
+    path: str, tasks: Sequence[str], targets: Sequence[str], form: TextFormat, texts: Sequence[str]
+) -> DataFrame:
     with _opened(path, form) as (file, header, how), _explained(path, form):
         names = [name for name in (*tasks, *targets) if name in header]
         read = partial(need_pandas().read_csv, file, **how)
         # pandas also looks for missing values in the result of a converter; a character before the text prevents that.
-        how = {"converters": dict.fromkeys(names, "={}".format), "na_values": sorted(MISSING), "decimal": form.decimal}
+        how = {"converters": dict.fromkeys(names, "={}".format), "dtype": dict.fromkeys(texts, object)}
+        how |= {"na_values": sorted(MISSING), "keep_default_na": False, "decimal": form.decimal, "low_memory": False}
         # The copy joins columns of the same type into one block; tens of thousands of blocks are slow.
-        frame = read(**how, keep_default_na=False, low_memory=False).copy()
+        frame = read(**how).copy()
         numbers = frame.select_dtypes("number").columns.difference(names)
         file.seek(0)
         if len(numbers) and any(map(_CODE.search, file)):
             # pandas reads codes such as 01067 as numbers.
             file.seek(0)
-            texts = read(usecols=numbers, dtype=object, na_filter=False)
-            for name in numbers[[texts[name].str.match(_LEADING_ZERO).any() for name in numbers]]:
-                frame[name] = texts[name].mask(texts[name].isin(MISSING), None)
+            raw = read(usecols=numbers, dtype=object, na_filter=False)
+            for name in numbers[[raw[name].str.match(_LEADING_ZERO).any() for name in numbers]]:
+                frame[name] = raw[name].mask(raw[name].isin(MISSING), None)
     for name in names:
         cells = frame[name].astype(object).map(lambda cell: cell[1:])
         frame[name] = _read_tasks(cells) if name in tasks else _read_targets(cells, form.decimal)

@@ -225,7 +225,7 @@ function comparisonPicture(C) {
 /* Without a comparison: the distribution of the scores of groups. */
 function scoresPicture(model) {
   const E = model.evaluation;
-  const records = model.tasks.map((task, t) => ({ group: task, score: E.task_score[t], rows: E.test_rows[t] }))
+  const records = E.tasks.map((task, t) => ({ group: task, score: E.task_score[t], rows: E.test_rows[t] }))
     .filter((record) => known(record.score));
   if (records.length < 3) return null;
   const bin = { maxbins: 24 };
@@ -251,8 +251,8 @@ function scoresPicture(model) {
 function versus([first, second]) {
   const [A, B] = [first.evaluation, second.evaluation];
   if (!A || !B) return make("p", { class: "soft" }, "The two models cannot be compared: one of them was not tested.");
-  const place = new Map(second.tasks.map((task, t) => [task, t]));
-  const records = first.tasks.map((task, t) => ({
+  const place = new Map(B.tasks.map((task, t) => [task, t]));
+  const records = A.tasks.map((task, t) => ({
     task,
     a: A.task_score[t],
     b: place.has(task) ? B.task_score[place.get(task)] : null,

@@ -51,8 +51,8 @@ function config(c) {
 
 /* A figure with a title, a description for screen readers, and files to download. `spec(width, colours)` gives the
    Vega-Lite specification, `records` the numbers behind it. */
-function picture({ title, note, label, spec, records, height }) {
-  const chart = make("div", { class: "chart", style: height ? `min-height:${height}px` : null });
+function picture({ title, note, label, spec, records }) {
+  const chart = make("div", { class: "chart" });
   const state = { chart, view: null, width: 0, spec, label, drawn: Promise.resolve() };
   const save = (kind) => async () => {
     const name = `${fileName(title)}.${kind}`;

@@ -17,7 +17,6 @@ function make(tag, attributes, ...children) {
 
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 const sum = (values) => values.reduce((total, value) => total + value, 0);
-const mean = (values) => values.length ? sum(values) / values.length : null;
 const range = (n) => Array.from({ length: n }, (_, i) => i);
 const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 const percent = (value, digits = 0) => known(value) ? `${(100 * value).toFixed(digits)}%` : "–";

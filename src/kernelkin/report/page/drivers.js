@@ -267,8 +267,7 @@ function whatIf(model) {
   });
   function update() {
     const i = place(state.at), mean = W.mean[state.group][i], of = (ends) => text(ends[state.group][i], 4);
-    const share = model.drivers.quantity.startsWith("probability");
-    output.textContent = share ? percent(mean, 1) : text(mean, 4);
+    output.textContent = model.drivers.is_probability ? percent(mean, 1) : text(mean, 4);
     if (W.low) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
     sliders.forEach(({ column, value }, k) => {
       const found = column.values[state.at[k]];

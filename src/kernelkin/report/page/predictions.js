@@ -11,7 +11,7 @@ function predictionsSection(models) {
 const partClass = (model) => model === R.models[1] ? "of-model second" : "of-model";
 
 /* A section with a part for each model. */
-function modelSection(id, title, models, body, intro = null) {
+function modelSection(id, title, models, body) {
   if (!models.length) return null;
   const parts = models.map((model) => ({ model, content: body(model) })).filter((part) => part.content);
   if (!parts.length) return null;
@@ -19,7 +19,6 @@ function modelSection(id, title, models, body, intro = null) {
     "section",
     { id, "aria-labelledby": `${id}-title` },
     make("h2", { id: `${id}-title` }, title),
-    intro ? make("p", { class: "soft" }, intro) : null,
   );
   section.append(
     R.models.length === 1 ? parts[0].content : make(
@@ -43,14 +42,14 @@ function sampleRecords(model) {
   return S.task.map((t, i) =>
     E.kind === "regression"
       ? {
-        task: model.tasks[t],
+        task: E.tasks[t],
         actual: S.actual[i],
         predicted: S.predicted[i],
         ...(S.low ? { low: S.low[i], high: S.high[i] } : {}),
         error: S.actual[i] - S.predicted[i],
       }
       : {
-        task: model.tasks[t],
+        task: E.tasks[t],
         actual: E.classes[S.actual[i]],
         predicted: E.classes[S.predicted[i]],
         probability: S.probability[i],

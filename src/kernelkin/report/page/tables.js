@@ -2,8 +2,8 @@
    `show(value, row)`; with `left` it is text. */
 const PAGE = 25;
 
-function dataTable({ id, caption, columns, rows, file, sort = null, mark = null }) {
-  const state = { rows, sort, descending: sort !== null && !columns[sort].left, page: 0 };
+function dataTable({ caption, columns, rows, file }) {
+  const state = { rows, sort: null, descending: false, page: 0 };
   const body = make("tbody"),
     heads = columns.map((column, k) =>
       make(
@@ -43,7 +43,7 @@ function dataTable({ id, caption, columns, rows, file, sort = null, mark = null 
       ...shown.map((row) =>
         make(
           "tr",
-          { class: mark && mark(row) ? "ours" : null },
+          {},
           columns.map((column, k) => {
             const value = column.value(row),
               shownText = column.show ? column.show(value, row) : known(value) ? text(value) : value ?? "–";
@@ -76,7 +76,7 @@ function dataTable({ id, caption, columns, rows, file, sort = null, mark = null 
   show();
   const element = make(
     "div",
-    { id, class: "table" },
+    { class: "table" },
     make("div", { class: "tools" }, make("h3", { style: "flex:1 1 auto" }, caption), count, pager, save),
     make(
       "div",

@@ -5,18 +5,21 @@ function tasksSection(models) {
   return modelSection("tasks", "Group by group", models.filter((model) => model.tasks.length > 1), taskPanel);
 }
 
-/* The values of each task, as records. */
+/* The values of each task, as records. The tested tasks may be others than those of the fit. */
 function taskRecords(model) {
-  const E = model.evaluation, groups = model.relation && model.relation.groups;
-  return model.tasks.map((task, t) => ({
-    task,
-    rows: model.rows ? model.rows[t] : null,
-    tested: E ? E.test_rows[t] : null,
-    score: E ? E.task_score[t] : null,
-    error: E && E.task_error ? E.task_error[t] : null,
-    level: model.groups ? model.groups.level[t] : null,
-    group: groups && groups[t] !== null ? groups[t] + 1 : null,
-  }));
+  const E = model.evaluation, place = new Map(model.tasks.map((task, t) => [task, t]));
+  return (E ? E.tasks : model.tasks).map((task, t) => {
+    const own = place.get(task), group = model.relation?.groups?.[own];
+    return {
+      task,
+      rows: model.rows?.[own] ?? null,
+      tested: E ? E.test_rows[t] : null,
+      score: E ? E.task_score[t] : null,
+      error: E ? E.task_error[t] : null,
+      level: model.groups?.level[own] ?? null,
+      group: known(group) ? group + 1 : null,
+    };
+  });
 }
 
 /* RMSE in the units of the target; other scores have three decimals. */
@@ -144,7 +147,7 @@ function multiplesPicture(model, shown) {
     two = !numeric && E.classes.length === 2;
   const span = numeric ? extent(all.flatMap((r) => [r.actual, r.predicted])) : null;
   const form = scoreForm(E, taskRecords(model)), few = E.task_score.some((value, t) => E.test_rows[t] && !known(value));
-  const byTask = new Map(model.tasks.map((task) => [task, []]));
+  const byTask = new Map(E.tasks.map((task) => [task, []]));
   all.forEach((record) => byTask.get(record.task).push(record));
   const title = (record, width) =>
     `${wrap(record.task, width)}\n${

@@ -107,8 +107,8 @@ class Fit:
         Fitted `kernels` are passed if Gram matrices are reused.
         """
         couplings = () if self.couplings is None else read_couplings(self.couplings, data, self.sharing)
-        if self.unknown_tasks == "common":
-            check_common_part(couplings)
+        if self.unknown_tasks == "common" and not any(coupling.is_common for coupling in couplings):
+            raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
         if kernels is None and not is_precomputed(self.kernels):
             kernels = source_kernels(self.kernels, data)
             if self.choose_kernel is not None:
@@ -311,12 +311,6 @@ def read_init(init: Any, shape: Shape) -> np.ndarray:
     return weights.T.astype(np.float64)
 
 
-def check_common_part(couplings: Sequence[Coupling]) -> None:
-    """Raise if the model has no common part, by which unknown tasks are to be predicted."""
-    if not any(coupling.is_common for coupling in couplings):
-        raise ValueError("unknown_tasks='common' needs a part that all tasks share: set couplings='common'")
-
-
 def collapse_warnings(B: np.ndarray, n_tasks: int) -> Warnings:
     """Return a warning if all tasks have the same kernel weights up to scale; B (K, J)."""
     rank = effective_rank(B)
@@ -344,10 +338,14 @@ def count_clipping(
     for t, (rows, machine) in enumerate(zip(data.rows, machines, strict=True)):
         f = functions.values(data.X[rows], np.full(len(rows), t)) if whole is None else whole[rows, t]
         excess += learner.loss(machine, f[:, : machine.y.shape[1]])
-    excess = max(excess, 0.0)
+    return add_excess(attributes, max(excess, 0.0), fit.tol)
+
+
+def add_excess(attributes: dict[str, Any], excess: float, tol: float) -> Warnings:
+    """Add what clipping left out of the loss to objective and gap; return a warning if that is more than `tol`."""
     attributes["objective_"] += excess
     attributes["duality_gap_"] += excess
-    if excess <= fit.tol * abs(attributes["objective_"]):
+    if not excess > tol * abs(attributes["objective_"]):
         return []
     message = (
         f"a kernel is not exactly positive semi-definite on the training rows, so the nearest positive semi-definite "

@@ -342,7 +342,7 @@ def count_clipping(
 
 
 def add_excess(attributes: dict[str, Any], excess: float, tol: float) -> Warnings:
-    """Add what clipping left out of the loss to objective and gap; return a warning if that is more than `tol`."""
+    """Add the loss that clipping hides to objective and gap; return a warning if its share is above `tol`."""
     attributes["objective_"] += excess
     attributes["duality_gap_"] += excess
     if not excess > tol * abs(attributes["objective_"]):

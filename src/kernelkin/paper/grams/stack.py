@@ -143,7 +143,7 @@ class SharedGrams:
 
     @cached_property
     def operator(self) -> SharedOperator:
-        """The same matrices, to be applied without being combined, where `arrays` are."""
+        """These matrices as an operator, which applies them without combining them, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:

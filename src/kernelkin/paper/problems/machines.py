@@ -85,7 +85,7 @@ class SolvedMachines:
     ) -> None:
         self.duals, self.values, self.Q, self.curvature = duals, values, Q, curvature
         self.lin, own, primal = values.sum(axis=1).tolist()
-        # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
+        # <B, Q> was summed in two ways; the difference is the rounding of both bounds.
         self.quad = float(np.vdot(B, Q))
         self.rounding = abs(own - self.quad)
         self.loss, self.upper = self.lin - self.quad, primal + self.rounding

@@ -271,7 +271,7 @@ class MultiTaskEstimator(TaskRouted):
         scores : dict from task to float
         """
         queries = self.read_queries(X, tasks)
-        score, least = (accuracy_score, 1) if is_classifier(self) else (r2_score, 2)
+        score, least = (accuracy_score, 1) if is_classifier(self) else (r2_of_targets, 2)
         return self._score_each(queries, y, self._predict(queries), sample_weight, score, least)
 
     def _score_each(self, queries: Queries, y, prediction, sample_weight, score, least: int) -> dict[Any, float]:
@@ -441,6 +441,13 @@ def place(specification: Any, X: Any, data: TaskData) -> Any:
     if device is None or data.form != "wide" or getattr(specification, "device", device) is not None:
         return specification
     return replace(specification, device=device)
+
+
+def r2_of_targets(y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
+    """Return R^2 as scikit-learn does; the rounding of the mean of equal targets is no variance."""
+    if (y == y[0]).all():
+        y, predicted = y - y[0], predicted - y[0]
+    return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 
 def _by_task(

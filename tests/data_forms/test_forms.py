@@ -11,6 +11,7 @@ from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fit
 from kernelkin import KinRegressor, MKMTRLRegressor
 from kernelkin.data.arrays import in_order, listing
 from kernelkin.data.checks import encode_tasks
+from kernelkin.paper import AverageRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
 LABELS = np.tile([0, 1, 1], 4)
@@ -314,3 +315,17 @@ def test_strings_of_variable_width():
     assert_same(data, read(y=CLASSES, tasks=TASKS, classification=True))
     with pytest.raises(ValueError, match=r"^Unknown label type: y holds text, not numbers\."):
         read(y=CLASSES.astype(strings))
+
+
+@pytest.mark.parametrize("model", [AverageRegressor(), MTRLRegressor(), TwoStageMKMTRLRegressor(n_rounds=200)])
+def test_wide_rows_without_a_label_are_as_if_left_out(model):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 2)), rng.normal(size=(40, 3))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    Y[:5], X[:5] = np.nan, 10.0
+    labelled = ~np.isnan(Y).all(axis=1)
+    model.set_params(kernels=["rbf", "linear"])
+    if hasattr(model, "random_state"):
+        model.set_params(random_state=0)
+    expected = model.fit(X[labelled], Y[labelled]).predict(X)
+    np.testing.assert_allclose(model.fit(X, Y).predict(X), expected, rtol=1e-7, atol=1e-9)

@@ -255,3 +255,12 @@ def test_own_weights_that_predict_no_better_are_not_used(arrays):
     targets = targets / targets.std(axis=0) + rng.normal(size=targets.shape)
     found = choose_mixes(operator_on(arrays, np.array([z @ z.T / 15 for z in Z])), targets, has_intercept=True)
     assert not found.by_own.any() and (found.choices[:, 0] > 0).mean() > 0.5
+
+
+def test_weights_that_all_rows_have_change_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    Y = np.sin(X[:, :1]) + 0.3 * rng.normal(size=(40, 3))
+    plain = MKMTRLRegressorCV(per_task=True).fit(X, Y)
+    weighted = MKMTRLRegressorCV(per_task=True).fit(X, Y, sample_weight=np.full(40, 100.0))
+    np.testing.assert_allclose(weighted.predict(X), plain.predict(X), rtol=1e-8, atol=1e-10)

@@ -44,7 +44,7 @@ class TaskData:
     X: np.ndarray  # (n, d) rows, or (n, n, K) precomputed Gram matrices
     rows: tuple[np.ndarray, ...]  # for each task, the rows of X it has a label for
     y: tuple[np.ndarray, ...]  # for each task, its targets, in the order of `rows`
-    sample_weight: np.ndarray  # (n,) the weight of each row of X; rows of weight zero belong to no task
+    sample_weight: np.ndarray  # (n,) the weight of each row of X; zero for rows that belong to no task, and only these
     labels: np.ndarray  # (T,) the names of the tasks
     form: Form  # the form of the data, which determines the shape of predictions
     feature_names: tuple[str, ...] | None = None  # (d,) the names of the columns of X, if it has names
@@ -63,7 +63,7 @@ class TaskData:
         """Return the data of the tasks at these positions; rows of other tasks get weight zero."""
         rows = tuple(self.rows[t] for t in tasks)
         weight = np.zeros_like(self.sample_weight)
-        used = slice(None) if self.form == "wide" else np.concatenate(rows)
+        used = np.concatenate(rows)
         weight[used] = self.sample_weight[used]
         y = tuple(self.y[t] for t in tasks)
         return replace(self, rows=rows, y=y, labels=self.labels[tasks], sample_weight=weight)
@@ -203,6 +203,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
         return TaskData(X, (every,) * Y.shape[1], tuple(np.array(Y, order="C").T), weights, names, "wide", *context)
     # Tasks without missing labels share one array of positions, to save memory.
     present = [~missing(column) for column in Y.T]
+    weights = np.where(np.any(present, axis=0), weights, 0.0)
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
     targets = tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True))
     kinds = {

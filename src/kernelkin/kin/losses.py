@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import nbinom, norm
-from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.metrics import d2_tweedie_score
 
 from ..calibration import TargetUnits, choose_units, pooled_units
 from ..data.forms import Queries, TaskData
+from ..estimators import r2_of_targets
 from ..mixed.average import Member, average
 from ..mixed.likelihoods import Gaussian, Likelihood, Poisson
 from ..mixed.structures import Structure
@@ -41,7 +42,7 @@ class SquaredLoss:
         return unit or "units of the target"
 
     def score(self, y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
-        return r2_score(y, predicted, sample_weight=sample_weight)
+        return r2_of_targets(y, predicted, sample_weight)
 
     def prepare(
         self, labelled: LabelledRows, data: TaskData, weight: np.ndarray, has_features: bool

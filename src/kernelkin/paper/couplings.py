@@ -35,15 +35,11 @@ class Coupling:
         """Whether all tasks, including new ones, share one function here."""
         return self.factor.shape[1] == 1 and bool(np.allclose(self.factor, self.factor[0]))
 
-    @property
-    def n_sharing(self) -> float:
-        """Effective number of tasks that share a function: T for a common part, the group size for equal groups."""
-        # |M|^2 / tr M, from the (r, r) side.
-        return float(np.sum((self.factor.T @ self.factor) ** 2) / np.sum(self.factor**2))
-
     def charged(self, sharing: float) -> Coupling:
-        """Return the coupling with its Gram matrices divided by the penalty n_sharing^(1 - sharing)."""
-        return Coupling(self.name, self.factor * np.sqrt(self.n_sharing ** (sharing - 1.0)))
+        """Return the coupling with its Gram matrices divided by m^(1 - sharing), if m tasks share a function."""
+        # |M|^2 / tr M, from the (r, r) side: T for a common part, the group size for equal groups.
+        m = float(np.sum((self.factor.T @ self.factor) ** 2) / np.sum(self.factor**2))
+        return Coupling(self.name, self.factor * np.sqrt(m ** (sharing - 1.0)))
 
 
 def connected_tasks(couplings: Sequence[Coupling], n_tasks: int) -> list[np.ndarray]:

@@ -226,20 +226,19 @@ class TaskFunctions:
         lead = (len(X), len(self.shares)) if codes is None else (len(X),)
         out = np.full((*lead, *inner, width), np.nan)
         users: dict[int, list[tuple[int, Share]]] = {}
-        for task, rows in rows_of.items():
+        where = {t: np.index_exp[:, t] if codes is None else np.index_exp[rows] for t, rows in rows_of.items()}
+        for task in rows_of:
             for share in shares[task] if only is None else shares[task][only : only + 1]:
                 users.setdefault(share.expansion, []).append((task, share))
-            where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
-            out[(*where, ..., slice(0, shares[task][0].n_outputs))] = 0.0
+            out[(*where[task], ..., slice(0, shares[task][0].n_outputs))] = 0.0
         for e, used_by in users.items():
             sets = list({id(rows_of[task]): rows_of[task] for task, _ in used_by}.values())
             needed = sets[0] if len(sets) == 1 else np.unique(np.concatenate(sets))
             values = evaluate(self.expansions[e], X[needed])
             for task, share in used_by:
                 rows = rows_of[task]
-                where = np.index_exp[:, task] if codes is None else np.index_exp[rows]
                 used = values if len(rows) == len(needed) else values[np.searchsorted(needed, rows)]
-                out[(*where, ..., slice(0, share.n_outputs))] += share(used)
+                out[(*where[task], ..., slice(0, share.n_outputs))] += share(used)
         return out
 
     def _rows(self, n: int, codes: np.ndarray | None) -> dict[int, np.ndarray]:

@@ -88,7 +88,8 @@ class TaskMixPlan(FitPlan):
         if not isinstance(panel, MachinePanel):
             panel = MachinePanel.of(panel, self.data.rows, len(self.data.X))
         found = choose_mixes(shared.operator, panel.y, has_intercept=panel.has_intercept)
-        plan = FitPlan(*self)._replace(penalty=FixedWeights(found.B))
+        # Weights are chosen at cost 1; here the cost of every row is its weight.
+        plan = FitPlan(*self)._replace(penalty=FixedWeights(found.B / panel.cost[0, 0]))
         fitted = plan.run(options, scaled=(grams, bank))
         fitted.attributes["task_mixes"] = found
         return fitted

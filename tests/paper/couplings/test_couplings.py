@@ -14,6 +14,7 @@ from kernelkin import (
 )
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
+from kernelkin.paper import MultiTaskKernelRegressor
 from kernelkin.paper.couplings import connected_tasks, read_couplings
 from kernelkin.paper.fitting.targets import Regression, link_machines, split_by_task
 from kernelkin.paper.learners import SVM, SVR, Ridge
@@ -267,3 +268,29 @@ def test_a_task_of_one_class_has_the_intercept_of_another_whatever_solves_it(mon
     monkeypatch.setattr("kernelkin.paper.fitting.fit.panel_pays", lambda *sizes, coupled: True)
     np.testing.assert_allclose(model.fit(X, Y).decision_function(X), expected, atol=1e-3)
     assert model.intercept_[2] in model.intercept_[:2]
+
+
+@pytest.mark.parametrize(
+    ("coupling", "penalty"),
+    [(np.diag([1.0, 1.0, 1.0, 0.0]), "relation"), ("common", LpPenalty(p=1))],
+    ids=["a task without it", "weight zero on the way"],
+)
+def test_parts_of_low_rank_that_no_task_of_a_machine_uses(coupling, penalty, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.integers(0, 3, size=(120, 1)).astype(float), np.tile(["a", "b", "c", "d"], 30)
+    # Opposite functions have no common part.
+    y = np.where(tasks < "c", -1.0, 1.0) * X[:, 0] + 0.1 * rng.normal(size=120)
+    model = MultiTaskKernelRegressor("linear", penalty=penalty, couplings={"part": coupling}, tol=1e-8)
+    low_rank = model.fit(X, y, tasks=tasks).predict(X, tasks=tasks)
+    assert model.duality_gap_ <= 1e-8 * model.objective_
+    monkeypatch.setattr("kernelkin.paper.grams.build.low_rank_kernels", lambda *arguments: None)
+    dense = model.fit(X, y, tasks=tasks).predict(X, tasks=tasks)
+    np.testing.assert_allclose(low_rank, dense, atol=1e-4)
+
+
+def test_coupled_models_need_as_many_classes_in_every_task():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(60, 2)), np.repeat(["a", "b", "c", "d"], 15)
+    y = np.where(tasks < "c", np.arange(60) % 3, np.arange(60) % 2)
+    with pytest.raises(ValueError, match="must have the same number of classes; 'a', 'c' do not"):
+        MKMTRLClassifier(couplings={"pairs": [0, 0, 1, 1]}).fit(X, y, tasks=tasks)

@@ -5,7 +5,7 @@ import pytest
 
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor
 from kernelkin.exceptions import ApproximationWarning
-from kernelkin.paper import MTRLRegressor
+from kernelkin.paper import MTRLRegressor, TwoStageMKMTRLRegressor
 
 N, C = 100, 1e6
 RNG = np.random.default_rng(0)
@@ -53,3 +53,22 @@ def test_what_does_not_matter_is_not_warned_of():
     gram = with_eigenvalue(-1e-12)
     model = MKMTRLRegressor("precomputed", C=1.0).fit(gram, Y)
     assert model.duality_gap_ <= 1e-3 * model.objective_
+
+
+@pytest.mark.parametrize("kind", [MTRLRegressor, TwoStageMKMTRLRegressor])
+def test_kernels_that_are_functions_count_as_matrices_do(kind):
+    gram = with_eigenvalue(-5e-7)
+    options = {"n_rounds": 100, "random_state": 0} if kind is TwoStageMKMTRLRegressor else {}
+    rows, found = np.arange(N, dtype=float)[:, np.newaxis], []
+
+    def kernel(A, Z):
+        return gram[np.ix_(A[:, 0].astype(int), Z[:, 0].astype(int))][:, :, 0]
+
+    for kernels, given in (("precomputed", gram), ([kernel], rows)):
+        model = kind(kernels, C=C, **options)
+        with pytest.warns(ApproximationWarning, match="not exactly positive semi-definite"):
+            model.fit(given, Y, tasks=np.zeros(N))
+        loss = 0.5 * C * np.square(Y - model.predict(given, np.zeros(N))).sum()
+        assert loss <= model.objective_
+        found.append((model.objective_, model.duality_gap_))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)

@@ -28,7 +28,7 @@ def test_long_data_have_a_stack_for_each_task_scaled_by_its_own_rows(normalize):
     data = long_data()
     grams, bank = build_grams(data, KERNELS, normalize)
     assert isinstance(grams, TaskGrams)
-    assert (grams.n_kernels, grams.n_machines, len(bank.scalings)) == (3, 3, 3)
+    assert (grams.n_kernels, grams.n_components, len(bank.scalings)) == (3, 3, 3)
     assert bank.names == tuple(kernel.name for kernel in KERNELS)
     for t, rows in enumerate(data.rows):
         for k, kernel in enumerate(KERNELS):
@@ -41,7 +41,7 @@ def test_wide_data_have_one_stack_scaled_by_all_rows(normalize):
     data = wide_data()
     grams, bank = build_grams(data, KERNELS, normalize)
     assert isinstance(grams, SharedGrams)
-    assert (grams.n_kernels, grams.n_machines, len(bank.scalings)) == (3, 2, 1)
+    assert (grams.n_kernels, grams.n_components, len(bank.scalings)) == (3, 2, 1)
     for t, rows in enumerate(data.rows):
         for k, kernel in enumerate(KERNELS):
             gram = expected(kernel(X), WEIGHT, normalize)

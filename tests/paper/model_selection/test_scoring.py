@@ -14,7 +14,7 @@ from kernelkin import MKMTRLClassifier
 from kernelkin.calibration import Link
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
-from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring
+from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring, target_spreads
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -103,3 +103,30 @@ def test_probabilities_are_scored_with_one_link(scoring, theirs):
 def test_scores_of_probabilities_are_for_classifiers():
     with pytest.raises(ValueError, match="scoring='neg_log_loss' scores probabilities and is only for classifiers"):
         read_scoring("neg_log_loss", classification=False)
+
+
+def test_equal_targets_have_no_variance_though_their_mean_is_rounded():
+    y, weight = np.full(6, 0.1), np.ones(6)
+    assert y.mean() != 0.1
+    assert np.isnan(METRICS["r2"].function(y, y + 1e-3, weight))
+    rng = np.random.default_rng(0)
+    others, tasks = rng.normal(size=12), np.repeat([0, 1, 2], 6)
+    constant, whole = (
+        target_spreads(read_training(np.zeros((18, 1)), np.append(others, last), tasks, None, classification=False))
+        for last in (y, np.ones(6))
+    )
+    # A task of ones, whose mean is exact, has the scale of a typical task.
+    np.testing.assert_allclose(constant, whole, rtol=1e-12)
+
+
+def test_a_class_that_training_rows_lack_has_probability_zero():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 1)), np.tile([0, 1, 2], 10)
+    data, rows = read_training(X, y, None, None, classification=True), np.arange(30)
+    kept = [rows[y != 2], rows[rows % 2 == 0]]
+    folds = make_folds(data, [(part, np.setdiff1d(rows, part)) for part in kept], classification=True)
+    outputs = [[rng.normal(size=(10, 1))], [rng.normal(size=(15, 3))]]
+    brier = read_scoring("neg_brier_score", classification=True)
+    *_, alone = Scorer(data, folds, brier, classification=True).score(outputs)
+    # All rows held out of the first fold are of that class: an error of one, and the squares of two probabilities.
+    assert -2.0 <= alone[0] <= -1.5

@@ -281,3 +281,11 @@ def test_a_number_for_mu_and_the_scale_of_the_targets_are_two_candidates():
     given = MultiTaskCV(MKMTRLRegressor(KERNELS), {"mu": ["scale"]}, cv=2, random_state=0).fit(X, 100 * y, tasks=tasks)
     assert scores[0] == pytest.approx(given.best_score_, abs=1e-3)
     assert abs(scores[1] - scores[0]) > 0.01
+
+
+def test_scores_that_are_all_undefined_are_told_for_the_default_grid_too():
+    y = np.zeros(40, dtype=int)
+    y[[0, 20]] = 1  # one positive row in each task, always in training
+    X, tasks = np.random.default_rng(0).normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+    with pytest.raises(ValueError, match="no candidate has a score: it is undefined on the held-out rows"):
+        MKMTRLClassifierCV(["linear"], scoring="roc_auc", cv=2, random_state=0).fit(X, y, tasks=tasks)

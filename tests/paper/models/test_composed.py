@@ -17,7 +17,16 @@ from kernelkin.paper import (
     MultiTaskKernelClassifier,
     MultiTaskKernelRegressor,
 )
-from kernelkin.paper.penalties import LpPenalty, MixedNorm, Penalty, Relation, RelationPenalty, SharedLpPenalty
+from kernelkin.paper.penalties import (
+    FixedWeights,
+    LpPenalty,
+    MixedNorm,
+    Penalty,
+    Relation,
+    RelationPenalty,
+    SharedLpPenalty,
+    SpectralNorm,
+)
 from kernelkin.paper.problems import Problem
 from kernelkin.paper.solvers import Joint, Point, Solver, Status
 
@@ -121,6 +130,7 @@ def test_parts_that_are_none_or_do_not_go_together_are_refused_by_name():
     for parameters, message in [
         ({"penalty": "ridge"}, r"penalty must be one of 'relation', .* or a callable that returns one, got 'ridge'"),
         ({"penalty": 0.5}, r"penalty must be one of .* got 0.5"),
+        ({"penalty": SpectralNorm(1.0, 1.0)}, r"penalty must be one of .* got SpectralNorm"),
         ({"solver": "newton"}, r"solver 'newton' cannot solve a Problem with the relation penalty; use solver='joint'"),
         ({"penalty": "mixed", "solver": "alternating"}, r"solver 'alternating' cannot solve a MixedNormProblem"),
         ({"penalty": "mixed", "solver": Joint()}, r"solver 'joint' cannot solve a MixedNormProblem"),
@@ -146,3 +156,14 @@ def test_estimating_memory_fits_nothing():
     assert vars(model) == vars(MKMTRLRegressor())
     with pytest.raises(NotFittedError):
         model.predict(X, tasks=TASKS)
+
+
+def test_penalties_of_another_number_of_tasks_or_kernels_are_refused():
+    for penalty, message in [
+        (FixedWeights(np.ones((2, 4))), r"the fixed kernel weights have shape \(2, 4\); this problem needs \(2, 3\)"),
+        (FixedWeights(np.ones((3, 2))), r"the fixed kernel weights have shape \(3, 2\)"),
+        (RelationPenalty(2), "the penalty has 2 components, but the problem has 3"),
+        (RelationPenalty(5), "the penalty has 5 components, but the problem has 3"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            MultiTaskKernelRegressor(["rbf", "linear"], penalty=penalty).fit(X, Y, tasks=TASKS)

@@ -95,3 +95,13 @@ def test_bad_scores_are_refused(regressor, wide):
         ValueError, match=r"y has shape \(42, 2\), but the predictions of all tasks have shape \(42, 3\)"
     ):
         wide.score(X, np.column_stack([y, y]))
+
+
+def test_equal_targets_have_no_variance_though_their_mean_is_rounded():
+    y = np.full(6, 0.1)
+    assert y.mean() != 0.1
+    X = np.arange(6.0)[:, np.newaxis]
+    model = MKMTRLRegressor("linear").fit(X, X[:, 0])
+    # As scikit-learn has it: 0 where equal targets are not met, 1 where they are.
+    assert model.score(X, y) == 0.0
+    assert model.fit(X, y).score(X, y) == 1.0

@@ -36,3 +36,13 @@ def test_no_warning_where_no_distance_depends_on_all_columns_or_they_are_scaled(
         model.fit(FRAME.drop(columns="same"), Y, tasks=TASKS)
         MKMTRLRegressor().fit(TableEncoder().fit_transform(FRAME), Y, tasks=TASKS)
     assert not [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0, 1e6])
+def test_equal_targets_are_fitted_with_and_without_an_intercept(value):
+    X, tasks = np.random.default_rng(0).normal(size=(30, 2)), np.repeat(["a", "b"], 15)
+    model = MKMTRLRegressor(mu="scale").fit(X, np.full(30, value), tasks=tasks)
+    np.testing.assert_allclose(model.predict(X, tasks=tasks), value, rtol=1e-12)
+    model = MKMTRLRegressor(fit_intercept=False).fit(X, np.full(30, value), tasks=tasks)
+    assert 0.0 < model.objective_ < 0.5 * 30 * value**2  # that of no function
+    assert model.duality_gap_ <= 1e-3 * model.objective_

@@ -171,11 +171,11 @@ def test_a_relation_is_symmetric_positive_and_has_the_factors_of_its_matrix(name
     if name in SMOOTH:
         assert_symmetric_and_positive(relation)
         assert_symmetric_and_positive(CASES[name].relation(weights(5, CASES[name], sparse=True)))
-    assert relation.n_components == len(Omega) == J
+    assert len(relation.vectors) == len(Omega) == J
     np.testing.assert_allclose(relation.diagonal(), np.diag(Omega), rtol=1e-12)
     np.testing.assert_allclose(relation.trace(), np.trace(Omega), rtol=1e-12)
     first = relation.block(3)
-    assert first.n_components == 3
+    assert len(first.vectors) == 3
     np.testing.assert_allclose(first.matrix(), Omega[:3, :3], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(first.diagonal(), np.diag(Omega)[:3], rtol=1e-12)
 

@@ -338,10 +338,14 @@ def count_clipping(
     for t, (rows, machine) in enumerate(zip(data.rows, machines, strict=True)):
         f = functions.values(data.X[rows], np.full(len(rows), t)) if whole is None else whole[rows, t]
         excess += learner.loss(machine, f[:, : machine.y.shape[1]])
-    excess = max(excess, 0.0)
+    return add_excess(attributes, max(excess, 0.0), fit.tol)
+
+
+def add_excess(attributes: dict[str, Any], excess: float, tol: float) -> Warnings:
+    """Add the loss that clipping hides to objective and gap; return a warning if its share is above `tol`."""
     attributes["objective_"] += excess
     attributes["duality_gap_"] += excess
-    if excess <= fit.tol * abs(attributes["objective_"]):
+    if not excess > tol * abs(attributes["objective_"]):
         return []
     message = (
         f"a kernel is not exactly positive semi-definite on the training rows, so the nearest positive semi-definite "

@@ -97,7 +97,7 @@ class Regression:
         return MachinePanel(np.column_stack(data.y), cost, starts, rows, self.fit_intercept)
 
     def spread(self, data: TaskData) -> float:
-        """Return the variance of the targets within tasks; 1 if it is zero."""
+        """Return the variance of the targets within tasks; 1 if it is zero, or only the rounding of means."""
         if data.form == "wide" and all(len(rows) == len(data.X) for rows in data.rows):
             w, Y = data.sample_weight, np.column_stack(data.y)
             total, weight = float((w @ np.square(Y - w @ Y / w.sum())).sum()), float(w.sum()) * Y.shape[1]
@@ -107,18 +107,16 @@ class Regression:
                 w = data.sample_weight[rows]
                 total += float(w @ (y - np.average(y, weights=w)) ** 2)
                 weight += float(w.sum())
-        return total / weight if total > 0 else 1.0
+        return total / weight if total > 0 and any((y != y[0]).any() for y in data.y) else 1.0
 
 
 Targets = Classification | Regression
 
 
 def weights_of_classes(
-    class_weight: Mapping | str | None, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
+    class_weight: Mapping | str, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
     """Return the weight of each class of one task."""
-    if class_weight is None:
-        return np.ones(len(classes))
     if isinstance(class_weight, str):
         totals = np.bincount(codes, weights=weight, minlength=len(classes))
         present = totals > 0
@@ -138,11 +136,12 @@ def link_machines(
     Every task has an intercept, except that a classification task with a single class uses the intercept of the most
     similar task, by the couplings.
     """
-    joined = []
+    joined, widths = [], np.array([machine.y.shape[1] for machine in machines])
+    if (widths != widths[0]).any():
+        different = [tasks[0].item(), tasks[np.argmax(widths != widths[0])].item()]
+        raise ValueError(f"with couplings, all tasks must have the same number of classes; {listing(different)} do not")
     for members in connected_tasks(couplings, len(machines)):
         parts = [machines[t] for t in members]
-        if len({part.y.shape[1] for part in parts}) > 1:
-            raise ValueError(f"coupled tasks must have the same classes; {listing(tasks[members])} do not")
         owners = np.arange(len(parts))
         if classes:
             owners = _intercept_owners(parts, [coupling.factor[members] for coupling in couplings])

@@ -12,7 +12,7 @@ from ...data.forms import TaskData
 from ...decompositions import eigh
 from ...engines.threads import Workers
 from ...kernels.families import is_precomputed, source_kernels, spread_warnings
-from ...kernels.grams import Scaling, mirror
+from ...kernels.grams import Scaling, is_psd, mirror, nearest_psd
 from ...kernels.kernel import fitting_bytes
 from ...memory import FIXED, Need, base_bytes
 from ..functions import task_functions
@@ -27,7 +27,7 @@ from ..problems.problem import Problem
 from ..solvers.driver import solve
 from ..solvers.online import Online, OnlineRun, PairSource, block_length
 from ..uncertainty import Uncertainty
-from .fit import Fit, FitPlan, Fitted, RunOptions
+from .fit import Fit, FitPlan, Fitted, RunOptions, add_excess
 from .targets import Classification, Targets, task_classes
 
 # Number of landmarks of Nystroem features, relative size of negligible eigenvalues, and iterations of linear machines.
@@ -72,10 +72,6 @@ class TwoStageFit:
         values.check_present(np.flatnonzero(data.sample_weight > 0))
         return TwoStagePlan(self, data, values, self.targets.machines(data, self.C))
 
-    @property
-    def classification(self) -> bool:
-        return isinstance(self.targets, Classification)
-
 
 class TwoStagePlan(NamedTuple):
     """A specification applied to data.
@@ -117,7 +113,8 @@ class TwoStagePlan(NamedTuple):
         with Workers(1):
             online = OnlineRun(solver, values.n_kernels, data.n_tasks, fit.n_rounds, **settings)
             costs = [machine.C[:, 0] for machine in self.machines]
-            source = PairSource(data, values, costs, fit.normalize, classes=fit.classification)
+            classes = isinstance(fit.targets, Classification)
+            source = PairSource(data, values, costs, fit.normalize, classes=classes)
             for rounds in source.draw(np.random.default_rng(seed), fit.n_rounds):
                 online.step(rounds)
         B = np.maximum(online.state.weights(fit.average), 0.0)
@@ -136,7 +133,7 @@ class TwoStagePlan(NamedTuple):
             "effective_rank_": effective_rank(B),
             "history_": online.history,
             "n_iter_": online.state.rounds,
-            "uncertainty_": Uncertainty(fit, data, options, classification=fit.classification),
+            "uncertainty_": Uncertainty(fit, data, options, classification=classes),
         }
         return Fitted(fitted.attributes | learned, (*fitted.warnings, *spread_warnings(values.kernels, data)))
 
@@ -162,17 +159,16 @@ class TwoStagePlan(NamedTuple):
         every = np.arange(len(data.X))
         shared = values.scaling(every, data.sample_weight, fit.normalize) if data.form == "wide" else None
 
-        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray, float, float]:
+        def one(t: int) -> tuple[Scaling, np.ndarray, np.ndarray, float, float, float]:
             rows = data.rows[t]
             values.check(rows)
-            if shared is not None:
-                return shared, *self._solve(shared, every, rows, weights[t], machines[t], seed)
-            scaling = values.scaling(rows, data.sample_weight[rows], fit.normalize)
-            return scaling, *self._solve(scaling, rows, np.arange(len(rows)), weights[t], machines[t], seed)
+            base, at = (rows, np.arange(len(rows))) if shared is None else (every, rows)
+            scaling = shared or values.scaling(rows, data.sample_weight[rows], fit.normalize)
+            return scaling, *self._solve(scaling, base, at, weights[t], machines[t], seed)
 
         with Workers(options.n_jobs) as workers:
             solved = workers.map(one, range(data.n_tasks))
-        scalings, a, intercepts, objectives, gaps = map(list, zip(*solved, strict=True))
+        scalings, a, intercepts, objectives, gaps, excesses = map(list, zip(*solved, strict=True))
         bank = KernelBank(values.names, values.kernels, tuple(scalings[:1] if data.form == "wide" else scalings))
         attributes = more | {
             "objective_": float(sum(objectives)),
@@ -181,33 +177,38 @@ class TwoStagePlan(NamedTuple):
             "intercept_": np.concatenate(intercepts) if max(map(len, intercepts)) == 1 else intercepts,
             "functions_": task_functions(data, bank, weights.T, a, intercepts),
         }
-        if fit.classification:
+        if isinstance(fit.targets, Classification):
             of_task = task_classes(data)
             attributes |= {"task_classes_": of_task, "classes_": np.unique(np.concatenate(of_task))}
-        return Fitted(attributes)
+        return Fitted(attributes, tuple(add_excess(attributes, float(sum(excesses)), fit.tol)))
 
     def _solve(
         self, scaling: Scaling, base: np.ndarray, at: np.ndarray, b: np.ndarray, machine: Machine, seed: int
-    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+    ) -> tuple[np.ndarray, np.ndarray, float, float, float]:
         """Solve one machine at kernel weights b (K,) on the rows base[at]; `scaling` was fitted on the rows `base`.
 
-        Returns coefficients (n, m), intercepts (m,), objective and gap; the last two are NaN with Nystroem features.
+        Returns coefficients (n, m), intercepts (m,), objective and gap, which are NaN with Nystroem features, and by
+        how much the loss of predictions exceeds that of the machine, if rounding left its Gram matrix indefinite.
         """
         fit, learner = self.fit, self.fit.targets.learner()
         if len(at) > fit.max_exact:
             rng = np.random.default_rng(seed)
             landmarks = np.sort(rng.choice(len(at), min(N_LANDMARKS, fit.max_exact), replace=False))
             cross = self.values.combined(b, scaling, base, at, at[landmarks])
-            return *fit_nystroem(cross, landmarks, learner, machine, fit.tol, seed), np.nan, np.nan
-        gram = self.values.combined(b, scaling, base, at, at)
-        mirror(gram)
+            return *fit_nystroem(cross, landmarks, learner, machine, fit.tol, seed), np.nan, np.nan, 0.0
+        values = self.values.combined(b, scaling, base, at, at)
+        mirror(values)
+        gram = values if self.values.known_psd or is_psd(values) else nearest_psd(values)
         # The combined kernel is the only kernel of a problem, which is then solved and certified like all others.
         grams = TaskGrams([GramStack(gram[np.newaxis])])
         fixed, machines = FixedWeights(np.ones((1, 1))), MachineList([machine])
         problem, units = Problem(grams, machines, learner, fixed).in_standard_units()
         solution = solve(problem, tol=fit.tol, units=units)
-        dual = solution.duals[0]
-        return dual.a, dual.intercept.sum(axis=0), solution.primal, max(solution.primal - solution.bound, 0.0)
+        dual, excess = solution.duals[0], 0.0
+        c = dual.intercept.sum(axis=0)
+        if gram is not values:
+            excess = max(learner.loss(machine, values @ dual.a + c) - (dual.primal - dual.quad), 0.0)
+        return dual.a, c, solution.primal, max(solution.primal - solution.bound, 0.0), excess
 
 
 def fit_nystroem(

@@ -137,10 +137,7 @@ def scale_grams(
 
     Raises ValueError if a kernel is zero, before or after scaling, in all tasks.
     """
-    weights = [data.sample_weight[rows] for rows in data.rows]
-    if data.form == "wide":
-        # Rows that no task uses have weight zero.
-        weights = [np.where(_mark(data.rows, len(data.X)), data.sample_weight, 0.0)]
+    weights = [data.sample_weight] if data.form == "wide" else [data.sample_weight[rows] for rows in data.rows]
     scalings, stacks = [], []
     for stack, weight in zip(raw.own, weights, strict=True):
         scaling, scaled = fit_scaling(normalize, stack, weight, raw.names, overwrite)

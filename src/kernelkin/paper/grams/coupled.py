@@ -36,7 +36,7 @@ class CoupledGrams:
         self.n_tasks, self.n_kernels = own.n_components, own.n_kernels
         self.n_components = self.n_tasks + len(couplings)
         self.tasks = connected_tasks(couplings, self.n_tasks)
-        self.n_machines, self.gram_bytes = len(self.tasks), [0] * len(self.tasks)
+        self.gram_bytes = [0] * len(self.tasks)
         self._task_of_row = np.repeat(np.arange(self.n_tasks), sizes)
         ends = np.cumsum(sizes).tolist()
         self.rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -49,8 +49,9 @@ class CoupledGrams:
         if is_worthwhile(self.link.rank * sum(factor.shape[1] for factor in self.factors), n_rows):
             roots = [self.link.root(b, each) for b in columns]
             U = np.hstack([self._spread(factor, root) for factor, root in zip(self.factors, roots, strict=True)])
-            # Leave out columns of U that are zero for the tasks of a machine.
+            # Leave out columns of U that are zero for the tasks of a machine; LAPACK needs at least one column.
             parts = [part[:, part.any(axis=0)] for part in (U[rows] for rows in members)]
+            parts = [part if part.size else np.zeros((len(part), 1)) for part in parts]
             owners = [[own[t] for t in self.tasks[m]] for m in machines]
             return [BlockLowRank(blocks, part) for blocks, part in zip(owners, parts, strict=True)]
         shared = np.zeros((n_rows, n_rows))
@@ -62,7 +63,7 @@ class CoupledGrams:
             shared += float(spread[0, 0]) ** 2 * gram if constant else gram * (spread @ spread.T)
         for rows, block in zip(self.rows, own, strict=True):
             shared[rows, rows] += block
-        return [shared] if self.n_machines == 1 else [shared[np.ix_(rows, rows)] for rows in members]
+        return [shared] if len(self.tasks) == 1 else [shared[np.ix_(rows, rows)] for rows in members]
 
     def quadratic_forms(self, a: Sequence[np.ndarray], machines: range, each: Each = serially) -> np.ndarray:
         by_task = self.split(a, machines)
@@ -78,7 +79,7 @@ class CoupledGrams:
 
         It is the covariance of a part with the whole function divided by the variance of the latter; shares sum to one.
         """
-        by_task = self.split(a, range(self.n_machines))
+        by_task = self.split(a, range(len(self.tasks)))
         whole, images = np.vstack(by_task), []
         for batch in runs(self.own.gram_bytes):
             blocks = self.own.combine(B[:, : self.n_tasks], batch)

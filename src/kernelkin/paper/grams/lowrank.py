@@ -59,7 +59,6 @@ class LinkKernels:
 
     def __init__(self, families: Sequence[KernelFamily]) -> None:
         self.families = tuple(families)
-        self.n_rows = self.families[0].factor.shape[0]
         self.rank = sum(family.factor.shape[1] for family in self.families)
         self.n_kernels = sum(len(family.kernels) for family in self.families)
 

@@ -8,6 +8,7 @@ rows once, and these are slices of the same stacks, scaled by the fold's trainin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ class RowKernels:
         if kernels is None:
             return cls(X, None, check_precomputed(np.moveaxis(X, 2, 0), normalize))
         return cls(X, kernels, [kernel.name for kernel in kernels])
+
+    @property
+    def known_psd(self) -> bool:
+        """Whether all kernels are positive semi-definite by theory."""
+        return self.kernels is not None and all(kernel.function.known_psd for kernel in self.kernels)
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Raw values (K, p) at pairs of rows i (p,), j (p,)."""
@@ -167,7 +173,7 @@ class PooledKernel:
 
     def __init__(self, data: TaskData, kernels: Sequence[FittedKernel] | None, normalize: str | None) -> None:
         self.rows = np.unique(np.concatenate(data.rows))
-        self._every, clipped = np.arange(len(self.rows)), False
+        self._every, clipped, self._gram = np.arange(len(self.rows)), False, None
         if kernels is None:
             names = tuple(check_precomputed(np.moveaxis(data.X, 2, 0), normalize))
             stack = np.ascontiguousarray(np.moveaxis(data.X[np.ix_(self.rows, self.rows)], 2, 0), dtype=np.float64)
@@ -183,9 +189,13 @@ class PooledKernel:
 
     def gram(self) -> np.ndarray:
         """(n, n) float64."""
-        gram = self._columns(self._every)
-        is_known = all(kernel.function.known_psd for kernel in self._values.kernels or ())
-        return gram if is_known else project("average of all kernels", gram)
+        if self._gram is not None:
+            return self._gram
+        gram = raw = self._columns(self._every)
+        if self._values.kernels is not None and not self._values.known_psd:
+            gram = project("average of all kernels", raw)
+            self.bank = replace(self.bank, clipped=self.bank.clipped or gram is not raw)
+        return gram
 
     def _columns(self, at: np.ndarray) -> np.ndarray:
         """k(x, x_i) of all rows and those at some positions, (n, m)."""

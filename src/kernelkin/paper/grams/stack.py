@@ -4,8 +4,7 @@ All sums are computed in float64, also for stacks in float32, so that primal val
 A machine is one kernel machine; a component is one column of the weights B. Without couplings there is one of each for
 every task, with a stack of its own (long data) or one that all tasks share (wide data).
 
-Gram matrices of a problem (`TaskGrams`, `SharedGrams`, `CoupledGrams`) have `n_kernels`, `n_components`, `n_machines`
-and
+Gram matrices of a problem (`TaskGrams`, `SharedGrams`, `CoupledGrams`) have `n_kernels`, `n_components` and
 
 - `gram_bytes`: the size of each machine's combined Gram, which limits how many are combined together (see `runs`); 0
   if machines must be solved together;
@@ -112,7 +111,7 @@ class TaskGrams:
     def __init__(self, stacks: Sequence[GramStack]) -> None:
         self.stacks = list(stacks)
         self.n_kernels = stacks[0].n_kernels
-        self.n_components = self.n_machines = len(stacks)
+        self.n_components = len(stacks)
         self.gram_bytes = [8 * stack.n_rows**2 for stack in stacks]
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
@@ -138,13 +137,13 @@ class SharedGrams:
         self.stack, self.arrays = stack, Arrays()
         self.n_rows, self.n_kernels = stack.n_rows, stack.n_kernels
         self.rows: list[Any] = [slice(None) if len(kept) == self.n_rows else kept for kept in rows]
-        self.n_components = self.n_machines = len(rows)
-        self.gram_bytes = [8 * self.n_rows**2] * self.n_machines
+        self.n_components = len(rows)
+        self.gram_bytes = [8 * self.n_rows**2] * self.n_components
         self._buffers = local()
 
     @cached_property
     def operator(self) -> SharedOperator:
-        """The same matrices, to be applied without being combined, where `arrays` are."""
+        """These matrices as an operator, which applies them without combining them, where `arrays` are."""
         return SharedOperator(self.arrays, self.arrays.array(self.stack.values))
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:

@@ -113,8 +113,8 @@ def beyond(candidates: Sequence[dict[str, Any]], scores: np.ndarray, errors: np.
 
     `scores` and standard `errors` are of shape (n,).
     """
-    best = int(np.nanargmax(scores))
-    if "C" not in candidates[best]:
+    best = int(np.nan_to_num(scores, nan=-np.inf).argmax())
+    if np.isnan(scores[best]) or "C" not in candidates[best]:
         return []
     own = [i for i, params in enumerate(candidates) if {**params, "C": 0} == {**candidates[best], "C": 0}]
     own.sort(key=lambda i: candidates[i]["C"])

@@ -22,8 +22,14 @@ Outputs = Sequence[Sequence[np.ndarray]]
 
 def r2(y: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
     """Return R^2; NaN if all targets are equal."""
-    spread = weight @ (y - weight @ y / weight.sum()) ** 2
-    return float(1.0 - weight @ (y - prediction) ** 2 / spread) if spread > 0 else float("nan")
+    variance = _variance(y, weight)
+    return float(1.0 - np.average((y - prediction) ** 2, weights=weight) / variance) if variance > 0 else float("nan")
+
+
+def _variance(y: np.ndarray, weight: np.ndarray) -> float:
+    """Return the variance of targets; exactly zero if all are equal."""
+    y = y - y[0]  # the mean of equal numbers may differ from them by rounding
+    return float(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
 
 
 def roc_auc(y: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
@@ -166,10 +172,14 @@ class Scorer(BaseScorer):
     def _part(self, f: int, t: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the labels, the predictions, decision values or probabilities, and the weights of a task."""
         y, weight, classes = self.held_out(f, t, values.shape[1])
-        if classes is None:
+        if self.classes is None:
             return y, values[:, 0], weight
         if self.metric.probabilities:
-            return _positions(y, classes), values, weight
+            # The training rows of a fold may lack a class of the task: it has probability zero.
+            every = np.union1d(self.classes[t], classes)
+            p = np.zeros((len(y), len(every)))
+            p[:, np.searchsorted(every, classes)] = values
+            return _positions(y, every), p, weight
         if len(classes) != 2:
             return y, values if self.metric.ranks else classes[values.argmax(axis=1)], weight
         if self.metric.ranks:
@@ -234,8 +244,6 @@ class PooledScorer(BaseScorer):
 
 def target_spreads(data: TaskData) -> np.ndarray:
     """Return the standard deviation (T,) of the targets of each task, shrunk towards that of a typical task."""
-    weights = [data.sample_weight[rows] for rows in data.rows]
-    means = [np.average(y, weights=w) for y, w in zip(data.y, weights, strict=True)]
-    variance = np.array([np.average((y - m) ** 2, weights=w) for y, m, w in zip(data.y, means, weights, strict=True)])
+    variance = np.array([_variance(y, data.sample_weight[rows]) for rows, y in zip(data.rows, data.y, strict=True)])
     n = np.array([len(y) for y in data.y])
     return shrunk_scales(variance, n, scale_prior(variance, n))

@@ -137,24 +137,20 @@ def _solve_lines(search: CandidateSearch, fold: Fold, lines: Sequence[Line]) -> 
     grams, bank = plan.grams(raw.restrict(data, fold.kept), overwrite=True)
     held = HeldOut(raw, bank, data, fold.kept, fold.held)
     for line in lines:
-        first = line.specification.plan(train, kernels)
-        path = None
-        if line.warm:
-            problem, fit = first.problem(grams), first.fit
-            assert isinstance(problem, Problem)
-            path = Path(problem, fit.solver, tol=fit.tol, max_iter=fit.max_iter, units=first.units)
-        for specification, _ in line.steps:
+        plan = line.specification.plan(train, kernels)
+        problem, fit = plan.problem(grams), plan.fit
+        limits: Any = {"tol": fit.tol, "max_iter": fit.max_iter, "units": plan.units}
+        path = Path(problem, fit.solver, **limits) if isinstance(problem, Problem) and line.warm else None
+        for specification, _ in line.steps:  # one step if the line is not warm
             began = time.perf_counter()
             if path is None:
-                plan, fit = specification.plan(train, kernels), specification
-                limits: Any = {"start": plan.start, "tol": fit.tol, "max_iter": fit.max_iter, "units": plan.units}
-                solution = solve(plan.problem(grams), fit.solver, **limits)
+                solution = solve(problem, fit.solver, start=plan.start, **limits)
             else:
                 # Only mu / C^3 matters, so C stays fixed along the path.
                 distance = specification.path_position - line.specification.path_position
-                solution = path.solve(first.mu * np.exp(distance), first.start)
-            a, intercepts = split_by_task(solution.duals, first.machines, train, first.couplings)
-            values = held.values(solution.B, a, intercepts, first.couplings)
+                solution = path.solve(plan.mu * np.exp(distance), plan.start)
+            a, intercepts = split_by_task(solution.duals, plan.machines, train, plan.couplings)
+            values = held.values(solution.B, a, intercepts, plan.couplings)
             yield Outcome(values, solution.status not in UNFINISHED, time.perf_counter() - began)
 
 

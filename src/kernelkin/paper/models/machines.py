@@ -127,7 +127,7 @@ _COMPOSED = (
 )
 _PENALTY = Parameter(
     '{"relation", "lp", "shared", "mixed"}, penalty or callable',
-    "Penalty on the kernel weights B (K, J): a name, a penalty (any object with the methods of "
+    "Penalty on the kernel weights B (K, J): a name, a penalty (of `paper.penalties`, or of your own subclass of "
     "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
     "returns a penalty.",
     default="relation",
@@ -376,7 +376,7 @@ class MultiTaskKernelClassifier(PaperClassifier):
         is_named = isinstance(penalty, str) and penalty in NAMED_PENALTIES
         if is_named:
             penalty = NAMED_PENALTIES[penalty]
-        elif not _is_penalty(penalty):
+        elif not isinstance(penalty, Penalty | MixedNorm):
             if isinstance(penalty, type) or not callable(penalty):
                 names = ", ".join(map(repr, NAMED_PENALTIES))
                 raise ValueError(
@@ -410,14 +410,8 @@ class MultiTaskKernelRegressor(PaperRegressor):
     specification = MultiTaskKernelClassifier.specification
 
 
-def _is_penalty(penalty: Any) -> bool:
-    methods = ("value_and_gradient", "bound", "relation")
-    has_methods = all(callable(getattr(penalty, name, None)) for name in methods)
-    return isinstance(penalty, MixedNorm) or (has_methods and not isinstance(penalty, type))
-
-
 def _made_penalty(shape: Shape, make: Any) -> Penalty | MixedNorm:
     penalty = make(shape)
-    if not _is_penalty(penalty):
+    if not isinstance(penalty, Penalty | MixedNorm):
         raise ValueError(f"the callable penalty must return a penalty, but it returned {penalty!r}")
     return penalty

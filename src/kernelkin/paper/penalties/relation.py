@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,6 @@ class Relation:
         values, vectors = eigh(Omega)
         return cls(vectors, values, 0.0)
 
-    @property
-    def n_components(self) -> int:
-        """Number of rows of Omega."""
-        return len(self.vectors)
-
     def diagonal(self) -> Array:
         """Diagonal (J,) of Omega."""
         spread = 1.0 if self.root is None else np.square(self.root).sum(axis=1)
@@ -85,7 +80,7 @@ def effective_rank(B: Array) -> float:
     return float(np.exp(-(share * np.log(share)).sum()))
 
 
-class Penalty(Protocol):
+class Penalty:
     """A penalty R on kernel weights B (K, J) >= 0: homogeneous of degree two, or the indicator of a set of weights.
 
     Subclasses define `value_and_gradient`, `bound` and `relation`; the rest has defaults for smooth penalties.
@@ -104,18 +99,18 @@ class Penalty(Protocol):
 
     def value_and_gradient(self, B: Array) -> tuple[float, Array]:
         """R(B), and the gradient (K, J) of R/2 at B (K, J)."""
-        ...
+        raise NotImplementedError
 
     def bound(self, Q: Array, B: Array, mu: float) -> float:
         """Lower bound on the minimum over B' >= 0 of (mu/2) R(B') - <B', Q>.
 
         It holds for every Q (K, J) >= 0 and B (K, J) >= 0, and is tight when B is a minimiser.
         """
-        ...
+        raise NotImplementedError
 
     def relation(self, B: Array) -> Relation:
         """Relationship Omega of the J components at B (K, J)."""
-        ...
+        raise NotImplementedError
 
     def value(self, B: Array) -> float:
         """R(B), for B (K, J)."""
@@ -263,6 +258,8 @@ class RelationPenalty(Penalty):
         With shrinkage, all small singular values have the same eigenvalue of Psi, so value and gradient can use a
         faster decomposition, which is accurate to about 1e-8 of the largest value.
         """
+        if B.shape[1] != self.n_components:
+            raise ValueError(f"the penalty has {self.n_components} components, but the problem has {B.shape[1]}")
         Bh = B if self._roots is None else B @ self._roots[1]
         Bh = self._even(Bh, -0.5) if self.evenness else Bh
         if not exact and self.n_components <= _LARGEST_RATIO * self.shrinkage:

@@ -85,7 +85,7 @@ class SolvedMachines:
     ) -> None:
         self.duals, self.values, self.Q, self.curvature = duals, values, Q, curvature
         self.lin, own, primal = values.sum(axis=1).tolist()
-        # The same number twice, added up in two ways: what they differ by is the rounding of both bounds.
+        # <B, Q> was summed in two ways; the difference is the rounding of both bounds.
         self.quad = float(np.vdot(B, Q))
         self.rounding = abs(own - self.quad)
         self.loss, self.upper = self.lin - self.quad, primal + self.rounding
@@ -161,10 +161,10 @@ class MachineList(list[Machine]):
         )
 
     def deviation(self) -> float:
-        """Half the squared deviations of the targets from their means, times their costs."""
+        """Half the squared deviations of the targets from their means (without intercepts, zero), times their costs."""
         total = 0.0
         for machine in self:
-            mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, _TINY))
+            mean = np.average(machine.y, axis=0, weights=np.maximum(machine.C, _TINY)) if machine.n_groups else 0.0
             total += 0.5 * float(np.sum(machine.C * np.square(machine.y - mean)))
         return total
 

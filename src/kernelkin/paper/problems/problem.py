@@ -157,8 +157,7 @@ class MixedNormProblem(AnyProblem):
     def judge(self, B: np.ndarray, solved: SolvedMachines) -> Evaluation:
         """Bound the objective and the optimum by machines that were solved at B = gamma/lambda (K, T)."""
         primal = solved.upper - solved.quad + self.norm.value(B * np.sqrt(2.0 * solved.Q))
-        bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q))
-        bound -= solved.rounding
+        bound = solved.lin - self.norm.conjugate(np.sqrt(2.0 * solved.Q)) - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, 0.0, solved.loss, solved.upper, primal, bound)
 
     def bounds_at(self, gamma: np.ndarray, evaluation: Evaluation) -> tuple[float, float]:
@@ -185,11 +184,7 @@ class WorstTaskProblem(AnyProblem):
     machines: Any
     learner: Learner
     name: ClassVar[str] = "worst_task"
-
-    @property
-    def penalty(self) -> SimplexPenalty:
-        """The set that the kernel weights are chosen from."""
-        return SimplexPenalty()
+    penalty: ClassVar[SimplexPenalty] = SimplexPenalty()  # the set that the kernel weights are chosen from
 
     def judge(self, B: np.ndarray, solved: SolvedMachines, task_weights: np.ndarray | None = None) -> Evaluation:
         """Bound the saddle value by machines that were solved at the mix in all columns of B (K, T).
@@ -200,8 +195,7 @@ class WorstTaskProblem(AnyProblem):
         lam = np.full(T, 1.0 / T) if task_weights is None else task_weights / task_weights.sum()
         lins, _, primals = solved.values
         primal = float(primals.max()) + solved.rounding + R
-        bound = float(lam @ lins) + self.penalty.bound(solved.Q * lam, B, 1.0)
-        bound -= solved.rounding
+        bound = float(lam @ lins) + self.penalty.bound(solved.Q * lam, B, 1.0) - solved.rounding
         return Evaluation(B, solved.duals, solved.Q, R, solved.loss, solved.upper, primal, bound)
 
     def solve_task(
@@ -221,10 +215,10 @@ class FeatureForm:
     """
 
     def __init__(self, features: Any, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
-        self.features, self.machines, self.n_machines = features, MachineList(machines), len(machines)
+        self.features, self.machines = features, MachineList(machines)
         self.Phi = [np.ascontiguousarray(features.Phi[kept]) for kept in rows]
         self.n_kernels = self.n_components = features.Phi.shape[1]
-        self.gram_bytes = [0] * self.n_machines
+        self.gram_bytes = [0] * len(machines)
 
     def combine(self, B: np.ndarray, machines: range, each: Each = serially) -> Sequence[np.ndarray]:
         grams = each(lambda t: self.Phi[t] @ B @ self.Phi[t].T, machines)
@@ -259,7 +253,7 @@ class GramForm:
     """
 
     def __init__(self, gram: np.ndarray, rows: Sequence[np.ndarray], machines: Sequence[Machine]) -> None:
-        self.shapes, self.n_rows, self.n_machines = [machine.y.shape for machine in machines], len(gram), 1
+        self.shapes, self.n_rows = [machine.y.shape for machine in machines], len(gram)
         widths = [m for _, m in self.shapes]
         sizes = np.repeat([len(kept) for kept in rows], widths)
         self.position = np.concatenate([np.tile(kept, m) for kept, m in zip(rows, widths, strict=True)])

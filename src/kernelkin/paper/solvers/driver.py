@@ -103,8 +103,10 @@ class OneEvaluation(Solver):
 
     def run(self, problem: Any, start: np.ndarray | None, certificate: Certificate) -> Run:
         """The given weights; there is no other start."""
-        certificate.accuracy = certificate.tol
-        yield Point(problem.penalty.B)
+        certificate.accuracy, B = certificate.tol, problem.penalty.B
+        if B.shape != (expected := (problem.grams.n_kernels, problem.grams.n_components)):
+            raise ValueError(f"the fixed kernel weights have shape {B.shape}; this problem needs {expected}")
+        yield Point(B)
         return Status.STALLED
 
 
@@ -326,14 +328,14 @@ class Path:
         # The last mu and its solution, in the units of the problem.
         self._last: tuple[float, Solution] | None = None
 
-    def solve(self, mu: float, start: np.ndarray | None = None, callback: Callback | None = None) -> Solution:
-        """Solve the problem at mu; `start` (K, J) is used where no solution is near, `callback` as by `solve`."""
+    def solve(self, mu: float, start: np.ndarray | None = None) -> Solution:
+        """Solve the problem at mu; `start` (K, J) is used where no solution is near."""
         problem, warm = replace(self.problem, mu=mu), None
         if self._last is not None and 1 / _FAR < mu / self._last[0] < _FAR:
             last = self._last[1]
             if np.vdot(last.B, last.Q) > 0:
                 scale = suitable_scale(mu, last)
                 start, warm = last.B * scale, last.duals.divided(scale)
-        solution = solve(problem, self.solver, start=start, warm=warm, callback=callback, **self.options)
+        solution = solve(problem, self.solver, start=start, warm=warm, **self.options)
         self._last = mu, solution
         return solution if self.units is None else self.units.restore(solution)

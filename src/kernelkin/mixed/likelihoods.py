@@ -40,11 +40,11 @@ class Gaussian:
 
     def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
         """Return the posterior alone, as the last part of what `evaluate` returns."""
-        return prior.solve(noise)
+        return Solved(prior, noise)
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
-        solved = prior.solve(noise)
+        solved = Solved(prior, noise)
         m = part.multiplicity
         # A row of weight w counts as w rows with the same target.
         repeated = 0.5 * m * float((part.weight - 1.0).sum())
@@ -123,7 +123,7 @@ class Laplace:
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
             curvature = np.maximum(w * W, LEAST_CURVATURE)
-            solved = prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None])
+            solved = Solved(prior, 1.0 / curvature, (f + w * g / curvature)[:, None])
             full = solved.a[:, 0]
             f_full = f + (w * g - full) / curvature
             step, before = 1.0, loss
@@ -142,7 +142,7 @@ class Laplace:
         part.state["f"] = f
         g, W, _ = self.derivatives(y, f + offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
-        return f, prior.solve(1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+        return f, Solved(prior, 1.0 / curvature, (f + w * g / curvature)[:, None]), loss
 
     def mean(self, f: np.ndarray, variance: np.ndarray) -> np.ndarray:
         values = self.inverse_link(f[..., None] + np.sqrt(np.maximum(variance, 0.0))[..., None] * NODES)
@@ -204,7 +204,7 @@ class Poisson(Laplace):
         # Newton step with the expected first derivative leads to the mean.
         f, solved, _ = self._mode(prior, part)
         g, curvature, skew = self._skew(part, f, solved)
-        return prior.solve(1.0 / curvature, (f + (g + skew) / curvature)[:, None])
+        return Solved(prior, 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
 
     def noise_variance(self, model):
         # The variance of the logarithm of a count, for counts of this size.

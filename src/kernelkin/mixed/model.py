@@ -117,13 +117,9 @@ class MixedModel:
                 options={"maxfun": evaluations, "maxcor": 20},
             )
         self.value_ = best["value"]
-        self._forget()
-        return self.set_parameters(best["x"])
-
-    def _forget(self) -> None:
-        """Free the values that batches keep between calls."""
         for part in self.parts:
             part.blocks(self.terms).each("forget")
+        return self.set_parameters(best["x"])
 
     def set_parameters(self, x: np.ndarray) -> MixedModel:
         """Set the parameters; posteriors are computed on demand."""

@@ -20,7 +20,6 @@ LEAST_CURVATURE = 1e-7
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
-
 # Negative log evidence without the prior of the parameters, its derivatives by term and with respect to the log noise,
 # and the solution used for predictions; `solved.a` are the coefficients of the posterior mean.
 Evaluated = tuple[float, Parameters, float, Solved]

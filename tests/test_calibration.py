@@ -4,7 +4,7 @@ from scipy.special import log_softmax
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from kernelkin.calibration import Link, fit_shifts, scale_prior, shrunk_scales
+from kernelkin.calibration import Link, choose_units, fit_shifts, scale_prior, shrunk_scales
 
 
 def draw(rng, n, slope=2.0, offset=0.5):
@@ -143,3 +143,20 @@ def test_a_task_without_a_scale_has_that_of_a_typical_task():
     parts = [2.0 * rng.normal(size=500), np.zeros(9), np.array([7.0]), np.empty(0)]
     assert scales_of(parts) == pytest.approx(scales_of(parts[:1])[0])
     np.testing.assert_array_equal(scales_of(parts[1:]), 1.0)
+
+
+@pytest.mark.parametrize("scales", [(1e-9, 1e4, 1.0), (1.0, 0.0, 1e12)])
+def test_units_of_columns_do_not_depend_on_the_units_of_other_columns(scales):
+    y, codes = np.random.default_rng(0).normal(size=60), np.repeat(np.arange(3), 20)
+    usual = choose_units(y, codes, 3, np.ones(60), own=True)
+    scaled = choose_units(5.0 + y * np.array(scales)[codes], codes, 3, np.ones(60), own=True)
+    varies = np.array(scales) > 0
+    np.testing.assert_allclose(scaled.spread[varies], (usual.spread * scales)[varies], rtol=0.25)
+    np.testing.assert_allclose((scaled.location - 5.0)[varies], (usual.location * scales)[varies], atol=1e-12)
+
+
+def test_one_column_that_varies_has_its_own_unit():
+    y = np.random.default_rng(0).normal(size=20)
+    found = choose_units(np.append(np.full(20, 1e6), y), np.repeat([0, 1], 20), 2, np.ones(40), own=True)
+    np.testing.assert_allclose(found.location, [1e6, y.mean()])
+    np.testing.assert_allclose(found.spread[1], y.std(), rtol=0.1)

@@ -223,21 +223,20 @@ def choose_units(y: np.ndarray, codes: np.ndarray, n_tasks: int, weight: np.ndar
     count = np.bincount(codes, weight, n_tasks)
     mean = np.bincount(codes, weight * y, n_tasks) / np.where(count > 0, count, 1.0)
     squares = np.bincount(codes, weight * (y - mean[codes]) ** 2, n_tasks)
-    scale = pooled.new_spread**2
-    varies = (count > 1) & (squares > 1e-20 * scale)
-    if n_tasks < 2 or varies.sum() < 2:
+    # Targets of a task that differ by rounding only are equal.
+    varies = (count > 1) & (squares > count * (1e-12 * mean) ** 2)
+    if n_tasks < 2 or varies.sum() < 2 - own:
         return pooled
     dof = np.maximum(count - 1.0, 0.5) / 2.0
     # The mean and variance of the log of a variance estimated from few rows.
-    log_variance = np.log(np.where(varies, squares, scale) / (2 * dof)) - digamma(dof) + np.log(dof)
+    log_variance = np.log(np.where(varies, squares, 1.0) / (2 * dof)) - digamma(dof) + np.log(dof)
     chance = polygamma(1, dof)
     known, noise = log_variance[varies], chance[varies]
     center = np.average(known, weights=1.0 / noise)
     between = max(float(np.mean((known - known.mean()) ** 2 - noise)), 0.0)
     statistic = ((known - center) ** 2 / noise).sum()
     least = OWN_UNITS if np.median(count) >= ROWS_OF_TASK else OTHER_UNITS
-    differ = np.sqrt(between) >= least and chi2.sf(statistic, len(known) - 1) <= CERTAIN
-    if not own and not differ:
+    if not own and (np.sqrt(between) < least or chi2.sf(statistic, len(known) - 1) > CERTAIN):
         return pooled
     center = np.average(known, weights=1.0 / (noise + between + 1e-12))
     drawn = np.where(varies, center + between / (between + chance) * (log_variance - center), center)

@@ -140,3 +140,8 @@ def test_probabilities_are_calibrated_on_held_out_rows():
     few = fit_link(overconfident[999:1001], y[999:1001], np.ones(2))
     assert abs(few.slope - 1) < 0.3
     assert abs(few.offset) < 0.3
+
+
+def test_weights_of_classes_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="class_weight has unknown classes 'yess'; the classes are 'no', 'yes'"):
+        KinClassifier(cv=CV, class_weight={"yess": 5.0}).fit(X, Y, tasks=TASKS)

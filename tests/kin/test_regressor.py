@@ -397,7 +397,12 @@ def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
 @pytest.mark.parametrize(
     "cv, match",
     [
-        ([(np.arange(12), np.arange(10, N))], "test rows of fold 0 are empty, or some are training rows too"),
+        (
+            [(np.arange(12), np.arange(10, N))],
+            "fold 0 must hold out rows of no other fold, and train on",
+        ),
+        ([CV[0], CV[0]], "fold 1 must"),
+        ([(np.arange(6), np.arange(6, 12))], "fold 0 must"),
         ([CV[0], (np.arange(12), [])], "fold 1"),
         ([CV[0], (np.arange(12), [N + 5])], "fold 1 is not a pair"),
     ],
@@ -484,3 +489,28 @@ def test_shares_of_variance_are_those_of_the_data_where_a_common_curve_is_flat()
 def test_shares_of_columns_sum_to_one(fitted):
     assert list(fitted.column_shares_) and min(fitted.column_shares_.values()) >= 0
     assert sum(fitted.column_shares_.values()) == pytest.approx(1.0)
+
+
+def test_folds_of_groups_hold_out_columns_of_y():
+    rows, codes, held = folds_of(KinRegressor(cv="groups", random_state=0), X[:12], np.column_stack([Y[:12], Y[12:24]]))
+    assert len(rows) == 24
+    assert [len(set(held[codes == t])) for t in range(2)] == [1, 1]
+    assert held[codes == 0][0] != held[codes == 1][0]
+
+
+def test_columns_that_do_not_vary_have_no_share_and_categories_count_as_one_column():
+    rng = np.random.default_rng(0)
+    n, kinds = 240, np.arange(240) % 8
+    level, x = np.array([1.0, -1.0] * 4), rng.normal(size=240)
+    table = pd.DataFrame({"number": x, "kind": np.array(list("abcdefgh"))[kinds]})
+    y = x + level[kinds] + 0.3 * rng.normal(size=n)
+    shares = KinRegressor(random_state=0).fit(table, y, tasks=np.arange(n) % 10 // 2).column_shares_
+    assert 0.35 < shares["number"] < 0.65
+    shares = KinRegressor(cv=CV).fit(np.column_stack([X, np.full(N, 0.3)]), Y, tasks=TASKS).column_shares_
+    assert shares["2"] == 0.0
+
+
+def test_scores_take_a_column_and_refuse_other_lengths(fitted):
+    assert fitted.score(X, Y[:, None], tasks=TASKS) == fitted.score(X, Y, tasks=TASKS)
+    with pytest.raises(ValueError, match=rf"y has shape \({N - 1},\), but the predictions have shape \({N},\)"):
+        fitted.score(X, Y[1:], tasks=TASKS)

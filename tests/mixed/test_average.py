@@ -1,10 +1,13 @@
 """The average of structures: what folds hold out, how members are weighed, and what time that is over leaves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kernelkin.mixed import (
     Bernoulli,
+    FittedStructure,
     Gaussian,
     Layout,
     MixedData,
@@ -156,10 +159,10 @@ def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups
     fitted = Search(data, folds, structures=[Structure("slopes", own=True)], deadline=0.0).run()[0].fitted
     # Away from where parameters start, at which columns are alike.
     fitted.model.set_parameters(fitted.model.x_ + 0.3 * np.random.default_rng(3).normal(size=len(fitted.model.x_)))
-    shares, by_column = variance_shares([fitted], np.ones(1), Gaussian(), ("a", "b"))
+    shares, by_column = variance_shares([fitted], np.ones(1), ("a", "b"))
     X, p = fitted.columns(data.X), {k: {f: np.exp(v) for f, v in part.items()} for k, part in fitted.model.p_.items()}
     kernel = matern(squared_distances(X / p["smooth"]["lengths"], X / p["smooth"]["lengths"]))[0]
-    linear = fitted.predict(data.X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]
+    linear = fitted.model.predict(X, [np.full(len(X), -1)], terms=["linear"], variance=False)[0]
     differ = 1.0 - np.square(np.bincount(data.groups[0], w)).sum()
     raw = {
         "level": differ * (p["level"]["variance"][0] + p["smooth"]["own"][0] * (w @ kernel @ w)),
@@ -197,3 +200,12 @@ def test_some_groups_are_whole():
     rows = average.some_groups(codes, 20)
     assert len(rows) == 21
     assert len(np.unique(codes[rows])) == 3
+
+
+def test_a_row_of_weight_three_counts_as_three_rows_in_shares_of_variance():
+    weight = np.where(np.arange(36) < 6, 3.0, 1.0)
+    data = make_data(weight=weight)[0]
+    copies = replace(data.take(np.repeat(np.arange(36), weight.astype(int))), weight=np.ones(48))
+    structure = Structure("slopes", common=True, own=True, additive=True)
+    one, other = (variance_shares([FittedStructure(structure, each)], np.ones(1))[0] for each in (data, copies))
+    assert one == pytest.approx(other, rel=1e-3)

@@ -7,7 +7,18 @@ import pytest
 from scipy import sparse
 
 from kernelkin.calibration import choose_units
-from kernelkin.mixed import Constant, FittedStructure, Layout, Level, Linear, MixedData, MixedModel, Part, Structure
+from kernelkin.mixed import (
+    Constant,
+    FittedStructure,
+    Layout,
+    Level,
+    Linear,
+    MixedData,
+    MixedModel,
+    Part,
+    Structure,
+    structures,
+)
 from kernelkin.mixed.columns import Columns, weighted_quantiles
 from kernelkin.mixed.effects import GroupPosterior, wide_contrasts
 from kernelkin.mixed.model import flatten
@@ -188,3 +199,18 @@ def test_parameters_are_learned_with_fewer_features_than_predictions_use(monkeyp
     assert [landmark_count(fitted) for fitted in (few, many)] == [15, 60]
     again = FittedStructure(Structure("smooth", common=True), data, evaluations=0, start=few.model.x_, n_features=60)
     np.testing.assert_allclose(many.predict(X, (codes,))[0], again.predict(X, (codes,))[0])
+
+
+def test_rows_of_a_single_group_are_blocks_of_their_own(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    z = np.sin(X[:, :1]) + 0.1 * rng.normal(size=(40, 1))
+    data = MixedData(X, (np.zeros(40, int),), (1,), z, np.ones(40), np.arange(2))
+    structure = Structure("common smooth", slopes=False, common=True)
+    exact = FittedStructure(structure, data)
+    monkeypatch.setattr(structures, "EXACT_ROWS", 10)
+    many = FittedStructure(structure, data)
+    assert [table.shape for table in many.model.parts[0].layout.tables] == [(40, 1)]
+    for codes in (np.zeros(5, int), np.full(5, -1)):
+        for found, expected in zip(many.predict(X[:5], [codes]), exact.predict(X[:5], [codes]), strict=True):
+            np.testing.assert_allclose(found, expected, atol=2e-3)

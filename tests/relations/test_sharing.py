@@ -270,3 +270,38 @@ def test_intervals_of_held_out_rows_and_offsets_of_counts():
     assert found.scores[KIN]["R²"] > found.scores[LINEAR]["R²"] > 0.3
     assert json.loads(json.dumps(report.to_dict()))["comparisons"][NEW_ROWS]["rows"] is None
     assert f"The 90% intervals of Kin contain {found.covered:.0%} of these rows." in str(report)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_models_without_offsets_have_them_as_a_column(text):
+    X, _, tasks = one_function(6, 6)
+    rng = np.random.default_rng(1)
+    offset = rng.uniform(0.0, 3.0, 36)
+    counts = rng.poisson(np.exp(offset))
+    columns = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "a", "b")}) if text else X
+    model, others = KinRegressor(loss="poisson", cv=2, random_state=0), {"squared": KinRegressor(cv=2, random_state=0)}
+    if not text:
+        others["average"] = AverageRegressor()
+    for baselines in ([LINEAR], others):
+        report = sharing_report(model, columns, counts, tasks, baselines=baselines, offset=offset, **QUICK)
+        for name, scores in report.comparisons[NEW_ROWS].scores.items():
+            assert scores["R²"] > (0.3 if name != "average" else -np.inf), name
+    with pytest.raises(ValueError, match="X has 36 rows, but offset has 5"):
+        sharing_report(model, columns, counts, tasks, offset=offset[:5], **QUICK)
+
+
+def test_columns_of_y_keep_their_names():
+    X, y, _ = one_function(2, 12)
+    targets = pd.DataFrame({"p": y[:12], "q": y[12:], "r": y[:12] + y[12:]})
+    model = KinRegressor(cv=2, random_state=0, task_features=pd.DataFrame({"size": [1.0, 2.0, 3.0]}, index=list("pqr")))
+    report = sharing_report(model, X[:12], targets, baselines=[], **QUICK)
+    assert report.tasks.tolist() == ["p", "q", "r"]
+
+
+def test_columns_of_time_and_folds_that_cannot_be_are_refused():
+    X, y, tasks = one_function(4, 6)
+    for column in ("when", 7):
+        with pytest.raises(ValueError, match=f"time_column={column!r} is not a column of X, which has 0, 1"):
+            sharing_report(AverageRegressor(), X, y, tasks, time_column=column)
+    with pytest.raises(ValueError, match="cv must be 2 or more, got 1"):
+        sharing_report(AverageRegressor(), X, y, tasks, cv=1)

@@ -91,13 +91,7 @@ class Dask:
 
 
 class DaskHeld:
-    """Objects on workers. This process keeps a copy, so that objects lost with a worker can be sent again.
-
-    Parameters
-    ----------
-    engine : Dask
-    items : the objects.
-    """
+    """Objects on workers. This process keeps a copy, so that objects lost with a worker can be sent again."""
 
     def __init__(self, engine: Dask, items: Sequence[Any]) -> None:
         self.engine, self.items = engine, items

@@ -14,7 +14,7 @@ from ..data.folds import given_folds
 from ..data.forms import TaskData
 from ..kernels.families import is_precomputed, source_kernels
 from ..kernels.kernel import evaluate
-from ..paper.fitting.targets import task_classes, weights_of_classes
+from ..paper.fitting.targets import check_class_weight, task_classes, weights_of_classes
 
 # With more columns than this, columns of an array share their parameters.
 OWN_PARAMETERS = 60
@@ -134,6 +134,7 @@ def class_weights(class_weight: Any, codes: ClassCodes, labelled: LabelledRows, 
     """Return row weights (N,) multiplied by the weights of their classes within their tasks."""
     if class_weight is None:
         return weight
+    check_class_weight(class_weight, set(codes.classes.tolist()))
     out = weight.copy()
     for t, classes in enumerate(codes.of_task):
         rows = np.flatnonzero(labelled.codes == t)
@@ -183,7 +184,7 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
 
     If `cv` is a number, the rows of each task are assigned to folds in turn, class by class; a task with fewer rows
     than folds is missing in some of them. If it is "groups", whole tasks are assigned to five folds. If it is an
-    iterable of pairs of training and test rows of X, the test rows of each pair are a fold.
+    iterable of pairs of training and test rows of X, the test rows of each pair are a fold; all others train.
     """
     N, by_groups = len(labelled.rows), isinstance(cv, str)
     folds = np.full(N, -1)
@@ -191,9 +192,10 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
         cv = GROUP_FOLDS
     if not isinstance(cv, int | np.integer):
         for number, (train, test) in enumerate(given_folds(cv, len(data.X))):
-            if (train & test).any() or not test.any():
-                raise ValueError(f"cv: the test rows of fold {number} are empty, or some are training rows too")
-            folds[test[labelled.rows, 0]] = number
+            train, test = train[labelled.rows, 0], test[labelled.rows, 0]
+            if not test.any() or test.all() or (train == test).any() or (folds[test] >= 0).any():
+                raise ValueError(f"cv: fold {number} must hold out rows of no other fold, and train on all other rows")
+            folds[test] = number
         return folds
     rng = check_random_state(random_state)
     count = min(int(cv), N)

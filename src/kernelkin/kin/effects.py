@@ -15,6 +15,7 @@ from ..data.arrays import Table, listing
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
 from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
+from ..mixed.likelihoods import LabelRegression
 from ..tables.cells import CLOCKS, need_pandas
 from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions
@@ -115,13 +116,14 @@ def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.n
     if functions.units is not None:
         units = functions.units
         return (zero, units.new_spread * one) if grouping else (units.location, units.spread)
-    if not hasattr(functions.likelihood, "softness"):
+    likelihood = functions.members[0].likelihood
+    if not isinstance(likelihood, LabelRegression):
         return zero, one
     if not functions.wide:
         raise ValueError("effects of groups are for regression and for two classes; this model has more classes")
     assert functions.link is not None
     # The slope of the log odds of a normal distribution function at its centre.
-    return zero, functions.link.slope * np.sqrt(8.0 / np.pi / functions.likelihood.softness) * one
+    return zero, functions.link.slope * np.sqrt(8.0 / np.pi / likelihood.softness) * one
 
 
 def _slope_names(model: Any, encoder: Any) -> dict[int, tuple[str, float]]:

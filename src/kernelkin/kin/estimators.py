@@ -79,7 +79,8 @@ _PARAMETERS: dict[str, Parameter] = {
         'int, "groups", or iterable of (training rows, test rows)',
         "Folds used to weight the structures and to calibrate intervals. A number splits the rows of every task; on "
         'wide data a row is held out for all tasks at once. "groups": five folds of whole tasks, for models that will '
-        "only predict tasks that were not in training.",
+        "only predict tasks that were not in training. Folds of rows of X hold out a row at most once, and train on "
+        "all rows that they do not hold out.",
         [Interval(Integral, 2, None, closed="left"), StrOptions({"groups"}), HasMethods("__iter__")],
         5,
     ),
@@ -305,10 +306,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         prediction : array of shape (q,), or (q, T) if the model was fitted on wide data
         std : array of the shape of the prediction, only with ``return_std=True``
         """
-        if offset is None or split:
+        if split:
             return super().predict(X, tasks, split, return_std)
-        queries = self.read_queries(X, tasks)
-        mean, deviation = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
+        mean, deviation = self._moments(self.read_queries(X, tasks), offset)
         return (mean, deviation * self.functions_.scores.scale) if return_std else mean
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
@@ -327,6 +327,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
         y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
+        y = column_or_1d(y) if predicted.ndim == 1 else y
+        if y.shape != predicted.shape:
+            raise ValueError(f"y has shape {y.shape}, but the predictions have shape {predicted.shape}")
         known = ~np.isnan(y)
         weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
         return float(LOSSES[self.loss].score(y[known], predicted[known], sample_weight=weight))
@@ -348,7 +351,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         scores : dict from task to float
         """
         queries = self.read_queries(X, tasks)
-        prediction = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))[0]
+        prediction = self._moments(queries, offset)[0]
         return self._score_each(queries, y, prediction, sample_weight, LOSSES[self.loss].score, 2)
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
@@ -362,11 +365,8 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
             raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")
         return values
 
-    def _predict(self, queries: Queries) -> np.ndarray:
-        return self.functions_.moments(queries)[0]
-
-    def _deviations(self, queries: Queries) -> np.ndarray:
-        return self.functions_.moments(queries)[1] * self.functions_.scores.scale
+    def _moments(self, queries: Queries, offset: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
 
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
         """Return intervals that contain the target with a given probability.
@@ -391,9 +391,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-        queries = self.read_queries(X, tasks)
-        moments = self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
-        return self.functions_.ends(*moments, float(coverage))
+        return self.functions_.ends(*self._moments(self.read_queries(X, tasks), offset), float(coverage))
 
 
 @describe((), _ATTRIBUTES, "kernels * encoder class_weight " + _USUAL, **_PARAMETERS)

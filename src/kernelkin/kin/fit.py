@@ -59,7 +59,7 @@ LEAST_WEIGHT = 0.01
 # Additive terms need a matrix for each column. They are left out with more columns than this; those of groups are also
 # left out if their matrices have more entries than this.
 ADDITIVE_COLUMNS, ADDITIVE_ENTRIES = 30, 10_000_000
-# With more than `MANY_ROWS` rows, two structures and two folds.
+# With more than `MANY_ROWS` rows, only the rows of this many folds are held out.
 FEW_FOLDS = 2
 # With fewer groups, the weights for new groups are those for known groups.
 LEAST_GROUPS = 5
@@ -111,9 +111,11 @@ class KinPlan:
     def __init__(self, fit: KinFit, data: TaskData) -> None:
         self.fit, self.data = fit, data
         self.classes = classes = ClassCodes.of(data) if fit.classification else None
-        binary = classes is None or (fit.class_weight is None and all(len(own) == 2 for own in classes.of_task))
         self.loss = LOSSES[fit.loss]
-        labelled = LabelledRows.of(data, binary and fit.task_features is None and self.loss.is_linear)
+        # Columns of y stay together if weights, folds and terms do not differ between them.
+        columns = classes is None or (fit.class_weight is None and all(len(own) == 2 for own in classes.of_task))
+        columns = columns and fit.task_features is None and not isinstance(fit.cv, str) and self.loss.is_linear
+        labelled = LabelledRows.of(data, columns)
         keys = row_keys(labelled, data)
         order = in_order_of_content(labelled, keys)
         labelled = labelled.take(order)
@@ -133,10 +135,13 @@ class KinPlan:
         if classes is not None:
             z = classes.encode(self.labelled.y, self.labelled.codes)
             weight = class_weights(fit.class_weight, classes, self.labelled, weight)
+            self.likelihood: Likelihood = Bernoulli()
             if self.labelled.wide or not classes.is_binary:
-                z = 2.0 * z - 1.0
+                # Many classes, or tasks on the same rows, share one factorisation.
+                z, self.likelihood = 2.0 * z - 1.0, LabelRegression()
         else:
             self.units, z, offset = self.loss.prepare(self.labelled, data, weight, bool(task_kernels))
+            self.likelihood = self.loss.likelihood()
         rows, wide = self.labelled.rows, self.labelled.wide
         # With kernels of the user, columns are not used.
         X = np.empty((len(rows), 0)) if self.given else np.asarray(data.X[rows], dtype=np.float64)
@@ -167,8 +172,8 @@ class KinPlan:
         return Need(int(peak), "fit fewer rows, or use a two-stage model, which stores no matrix of all rows")
 
     def _entries(self) -> float:
-        """Return the number of pairs of rows in the same group; on wide data, of all pairs."""
-        return float((np.bincount(self.rows.groups[0]).astype(float) ** 2).sum())
+        """Return the number of pairs of rows in the same block."""
+        return float((np.bincount(self.rows.blocks).astype(float) ** 2).sum())
 
     @cached_property
     def structures(self) -> Sequence[Structure]:
@@ -207,7 +212,7 @@ class KinPlan:
         rows = self.rows
         if rows.wide or not rows.X.shape[1]:
             return False
-        centred = rows.X - rows.X.mean(0)
+        centred = rows.X - np.average(rows.X, axis=0, weights=rows.weight)
         return GroupMeans.fit(centred, rows.groups[0], rows.n_groups[0], rows.of_column, rows.weight).is_useful
 
     def _weighs_new_groups(self) -> bool:
@@ -217,15 +222,8 @@ class KinPlan:
         by_rows = by_rows and not self.rows.task_kernels
         return by_rows and self.rows.n_groups[0] >= LEAST_GROUPS and self.rows.n_rows <= MANY_ROWS
 
-    def likelihood(self) -> Likelihood:
-        """Return the likelihood; many classes, or tasks on the same rows, share one factorisation."""
-        if self.classes is None:
-            return self.loss.likelihood()
-        return LabelRegression() if self.labelled.wide or not self.classes.is_binary else Bernoulli()
-
     def run(self, options: RunOptions) -> Fitted:
         """Fit and weight all structures, and return the attributes of the estimator."""
-        likelihood = self.likelihood()
         limit = self.fit.time_limit
         deadline = np.inf if limit is None else self.fit.began + limit
         with Progress(1) if options.verbose else nullcontext() as display:
@@ -242,7 +240,7 @@ class KinPlan:
             search = Search(
                 self.rows,
                 self.folds,
-                likelihood,
+                self.likelihood,
                 self.structures,
                 began=self.fit.began,
                 deadline=deadline,
@@ -263,9 +261,8 @@ class KinPlan:
         weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
-        fitted = [member.fitted for member in members]
-        components, columns = variance_shares(fitted, weights, likelihood, self._column_names())
-        attributes = self._functions(members, weights, likelihood) | {
+        components, columns = variance_shares([m.fitted for m in members], weights, self._column_names())
+        attributes = self._functions(members, weights) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
             "groupings_": self.data.groupings,
@@ -278,7 +275,7 @@ class KinPlan:
             "is_complete_": search.is_complete,
             "variance_components_": components,
             "column_shares_": columns,
-            "features_": self._feature_quality(search, likelihood),
+            "features_": self._feature_quality(search),
         }
         if self.classes is not None:
             attributes |= {"classes_": self.classes.classes, "task_classes_": list(self.classes.of_task)}
@@ -292,11 +289,11 @@ class KinPlan:
             return None
         return Place(options.engine or HERE.engine, self.fit.device)
 
-    def _feature_quality(self, search: Search, likelihood: Likelihood) -> dict[str, float] | None:
+    def _feature_quality(self, search: Search) -> dict[str, float] | None:
         first = search.members[0].fitted
         if not landmark_count(first):
             return None
-        found = {"count": landmark_count(first), "missed_variance": missed_variance(first, likelihood)}
+        found = {"count": landmark_count(first), "missed_variance": missed_variance(first)}
         if search.half_features is not None:
             found |= dict(zip(("error", "error_with_half"), search.half_features, strict=True))
         return found
@@ -307,15 +304,14 @@ class KinPlan:
             return [column for column, _ in self.data.feature_origins]
         return list(map(str, range(d) if self.data.feature_names is None else self.data.feature_names))
 
-    def _functions(self, members: Sequence[Member], weights: np.ndarray, likelihood: Any) -> dict[str, Any]:
+    def _functions(self, members: Sequence[Member], weights: np.ndarray) -> dict[str, Any]:
         """Return the functions and the held-out predictions used to calibrate them."""
         used = np.concatenate(self.data.rows)
         further = [np.bincount(g.codes[used], minlength=len(g.labels)) for g in self.data.groupings]
-        base = {
+        base: dict[str, Any] = {
             "members": tuple(member.fitted for member in members),
             "weights": weights,
             "new_weights": np.array([m.new_weight for m in members]) / sum(m.new_weight for m in members),
-            "likelihood": likelihood,
             "wide": self.labelled.wide,
             "n_tasks": self.data.n_tasks,
             "kernels": self.given,
@@ -330,7 +326,7 @@ class KinPlan:
             scores = Scores.of(self.loss.sizes(*given), (given[0] - given[1]) / given[2], self.rows.weight[known])
             functions = KinFunctions(**base, loss=self.loss, units=units, scores=scores)
             return {"functions_": functions, "held_out_": self._held_out(mean, deviation * scores.scale)}
-        each = [likelihood.mean(member.mean, member.variance) for member in members]
+        each = [self.likelihood.mean(member.mean, member.variance) for member in members]
         p: Any = sum(w * part for w, part in zip(weights, each, strict=True))
         known = ~np.isnan(p).any(axis=1)
         weight = np.repeat(self.rows.weight[known][:, None], p.shape[1], axis=1)

@@ -14,7 +14,6 @@ from ..calibration import Link, Scores, TargetUnits
 from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.effects import training_rows
-from ..mixed.likelihoods import Likelihood
 from ..mixed.structures import FittedStructure
 from ..mixed.terms import TaskKernel
 from .data import ClassCodes, GivenKernels
@@ -32,7 +31,6 @@ class KinFunctions:
     members: tuple[FittedStructure, ...]
     weights: np.ndarray
     new_weights: np.ndarray  # their weights for groups of the first grouping that were not in training
-    likelihood: Likelihood  # the likelihood of the targets
     wide: bool  # whether tasks are outputs on the same rows
     n_tasks: int  # T
     loss: Any = None  # the loss of a regressor, one of `losses.LOSSES`
@@ -104,8 +102,8 @@ class KinFunctions:
         if queries.codes is None and not self.wide:
             found = self.probabilities(every_task(queries, self.n_tasks))
             return found.reshape(len(queries.X), self.n_tasks, -1)
-        latent = self.latent(queries.X, self.groups_of(queries))
-        p = self.link(log_odds((self.weights_of(queries.codes)[:, :, None] * self.likelihood.mean(*latent)).sum(0)))
+        members = self.members[0].likelihood.mean(*self.latent(queries.X, self.groups_of(queries)))
+        p = self.link(log_odds((self.weights_of(queries.codes)[:, :, None] * members).sum(0)))
         if queries.codes is not None:
             p = p[np.arange(len(p)), queries.codes][:, None] if self.wide else p
             return spread_probabilities(self.classes, p, queries.codes)

@@ -278,10 +278,10 @@ class Search:
             member.new_weight = weight
 
 
-def some_groups(codes: np.ndarray, n_rows: int, seed: int = 0) -> np.ndarray:
+def some_groups(codes: np.ndarray, n_rows: int) -> np.ndarray:
     """Return the rows of randomly drawn groups with about `n_rows` rows in total; `codes` (N,) are the groups."""
     count = np.bincount(codes)
-    order = np.random.RandomState(seed).permutation(len(count))
+    order = np.random.RandomState(0).permutation(len(count))
     chosen = order[: 1 + int(np.searchsorted(np.cumsum(count[order]), n_rows))]
     return np.flatnonzero(np.isin(codes, chosen))
 

@@ -1,6 +1,6 @@
 """The covariance of all rows, `K = V + Phi Phi'`: V is block diagonal, and the features Phi link the blocks.
 
-`Prior` evaluates the terms at given parameters; `Prior.solve` adds noise and factorises, block by block:
+`Prior` evaluates the terms at given parameters; `Solved` adds noise and factorises, block by block:
 
     log det(V + N + Phi Phi') = sum_t log det V_t + log det A,   A = I + Phi' inv(V + N) Phi
     a = inv(K + N) z = inv(V + N) (z - Phi beta),                beta = inv(A) Phi' inv(V + N) z
@@ -67,9 +67,11 @@ class Layout:
         return cls((table,), (pairs,), len(X), False, Place(HERE.engine, place.device))
 
     @classmethod
-    def blocks(cls, X: np.ndarray, groups: Sequence[np.ndarray], place: Place = HERE) -> Layout:
-        """Return a layout with a block for each group of the first grouping."""
-        tables = batches_of(groups[0], MAX_ROWS if place.device is None else 16 * MAX_ROWS)
+    def blocks(
+        cls, X: np.ndarray, groups: Sequence[np.ndarray], place: Place = HERE, codes: np.ndarray | None = None
+    ) -> Layout:
+        """Return a layout with a block for each of the `codes` (N,), by default the groups of the first grouping."""
+        tables = batches_of(groups[0] if codes is None else codes, MAX_ROWS if place.device is None else 16 * MAX_ROWS)
         rows = [rows_of_table(X, groups, table) for table in tables]
         return cls(tuple(tables), tuple(Pairs(part, part, 0.0) for part in rows), len(X), True, place)
 
@@ -165,16 +167,11 @@ class Prior:
     def __init__(self, blocks: Blocks, p: Parameters) -> None:
         self.blocks, self.p, self.key = blocks, p, uuid4().hex
 
-    def solve(self, noise: float | np.ndarray, z: np.ndarray | None = None) -> Solved:
-        """Return the solution for targets z (N, r), by default those of the blocks.
-
-        `noise` is the variance of each row (N,), or a number that is divided by the weight of each row.
-        """
-        return Solved(self, noise, z)
-
 
 class Solved:
-    """inv(K + diag(noise)) applied to targets z (N, r).
+    """inv(K + diag(noise)) applied to targets z (N, r), by default those of the blocks.
+
+    `noise` is the variance of each row (N,), or a number that is divided by the weight of each row.
 
     Attributes
     ----------

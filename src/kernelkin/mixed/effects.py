@@ -192,7 +192,7 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
 
 
 def variance_shares(
-    fitted: Sequence[FittedStructure], weights: np.ndarray, likelihood: Any, names: Sequence[str] = ()
+    fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str] = ()
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return shares of terms and noise in the variance of the targets, and of columns in the explained variance.
 
@@ -206,7 +206,7 @@ def variance_shares(
             for variance, shares in _by_column(member, parts):
                 for name, share in zip(names, shares.tolist(), strict=True):
                     columns[name] += weight * variance * share
-        parts[NOISE] = likelihood.noise_variance(member.model)
+        parts[NOISE] = member.likelihood.noise_variance(member.model)
         whole = sum(parts.values())
         for name, value in parts.items():
             terms[name] += weight * value / whole
@@ -254,7 +254,7 @@ def _name(term: Term, part: str) -> str:
 
 
 def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray, share: np.ndarray) -> dict[str, float]:
-    """Return the variance of the posterior mean of each common term over rows (q, d) with these shares of weight (q,).
+    """Return the variance of the posterior mean of each common term over rows (q, d) with these shares of the weight.
 
     The variance of the sum of all terms is divided in proportion to the covariance of each term with the sum, so terms
     that cancel each other do not count.
@@ -269,12 +269,12 @@ def _common(member: FittedStructure, X: np.ndarray, at: np.ndarray, share: np.nd
         mean = np.hstack(found) / np.sqrt(member.n_outputs if member.wide else 1.0)
         means[_name(term, "common")] = mean - share @ mean
     whole: Any = sum(means.values())
-    parts = {name: max(float((share @ (mean * whole)).mean()), 0.0) for name, mean in means.items()}
-    scale = float((share @ (whole * whole)).mean()) / max(sum(parts.values()), 1e-300) if means else 0.0
-    return {name: scale * part for name, part in parts.items()}
+    shares = {name: max(float((share @ (mean * whole)).mean()), 0.0) for name, mean in means.items()}
+    scale = float((share @ (whole * whole)).mean()) / max(sum(shares.values()), 1e-300) if means else 0.0
+    return {name: scale * share for name, share in shares.items()}
 
 
-def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray, share: Any) -> tuple[float, float]:
+def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray, share: np.ndarray) -> tuple[float, float]:
     """Return the variances of the mean of a group's function over rows (q, d), and of its values around that mean."""
     p = {name: np.array([-np.inf]) if name == "common" else v for name, v in member.model.p_[term.name].items()}
     inner = member.model.parts[0].layout.pairs[0]
@@ -293,8 +293,12 @@ def _by_column(member: FittedStructure, variances: dict[str, float]) -> Iterator
     """Yield the variance of each term, and the share (d,) of each column in it.
 
     The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
-    in proportion to the inverse squared length scales.
+    in proportion to the inverse squared length scales, both times the variances of features, so that constant columns
+    have no share, and all categories of a column together count as one number.
     """
+    X, weight = training_rows(member)[0], member.model.parts[0].weight
+    varies = np.average(X * X, axis=0, weights=weight)
+    varies[varies < 1e-12] = 0.0
     for term in member.model.terms:
         p = member.model.p_[term.name]
         if isinstance(term, Linear | Additive):
@@ -304,17 +308,18 @@ def _by_column(member: FittedStructure, variances: dict[str, float]) -> Iterator
         else:
             continue
         # The means of columns in groups count with their columns.
-        own = own.reshape(-1, len(member.columns.center)).sum(0)
-        yield sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")}), own / own.sum()
+        own = (own * varies[: len(own)]).reshape(-1, len(member.columns.center)).sum(0)
+        whole = sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")})
+        yield whole, own / max(own.sum(), 1e-300)
 
 
-def missed_variance(member: FittedStructure, likelihood: Any) -> float:
+def missed_variance(member: FittedStructure) -> float:
     """Return the share of the prior variance of the targets that the features cannot represent."""
     model, (X, codes) = member.model, training_rows(member)
     at = np.random.RandomState(0).permutation(len(X))[:SAMPLE]
     share = model.parts[0].weight[at] / model.parts[0].weight[at].sum()
     rows = Rows(X[None, at], tuple(part[None, at] for part in codes))
-    missed, total = 0.0, likelihood.noise_variance(model)
+    missed, total = 0.0, member.likelihood.noise_variance(model)
     for term in (term for term in model.terms if term.start()):
         p = model.p_[term.name]
         prior = term.diagonal(p, rows, 1.0)

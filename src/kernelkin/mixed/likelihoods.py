@@ -20,7 +20,6 @@ LEAST_CURVATURE = 1e-7
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
-
 # Negative log evidence without the prior of the parameters, its derivatives by term and with respect to the log noise,
 # and the solution used for predictions; `solved.a` are the coefficients of the posterior mean.
 Evaluated = tuple[float, Parameters, float, Solved]
@@ -40,11 +39,11 @@ class Gaussian:
 
     def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
         """Return the posterior alone, as the last part of what `evaluate` returns."""
-        return prior.solve(noise)
+        return Solved(prior, noise)
 
     def evaluate(self, prior: Prior, part: Any, noise: float) -> Evaluated:
         """Evaluate the evidence of targets `part.z` (N, r) of rows with weights `part.weight` (N,)."""
-        solved = prior.solve(noise)
+        solved = Solved(prior, noise)
         m = part.multiplicity
         # A row of weight w counts as w rows with the same target.
         repeated = 0.5 * m * float((part.weight - 1.0).sum())
@@ -133,7 +132,7 @@ class Laplace:
         for _ in range(max_iter):
             g, W, _ = self.derivatives(y, f + offset)
             curvature = np.maximum(w * W, LEAST_CURVATURE)
-            solved = prior.solve(noise + 1.0 / curvature, (f + w * g / curvature)[:, None])
+            solved = Solved(prior, noise + 1.0 / curvature, (f + w * g / curvature)[:, None])
             full = solved.a[:, 0]
             f_full = f + (w * g - full) / curvature
             step, before = 1.0, loss
@@ -152,7 +151,7 @@ class Laplace:
         part.state["f"] = f
         g, W, _ = self.derivatives(y, f + offset)
         curvature = np.maximum(w * W, LEAST_CURVATURE)
-        return f, prior.solve(noise + 1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+        return f, Solved(prior, noise + 1.0 / curvature, (f + w * g / curvature)[:, None]), loss
 
     def row_noise(self, part: Any, noise: float) -> np.ndarray:
         curvature = part.weight * self.derivatives(part.z[:, 0], part.state["f"] + part.offset)[1]
@@ -219,7 +218,7 @@ class Poisson(Laplace):
         # Newton step with the expected first derivative leads to the mean.
         f, solved, _ = self._mode(prior, part, noise)
         g, curvature, skew = self._skew(part, f, solved)
-        return prior.solve(noise / part.weight + 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
+        return Solved(prior, noise / part.weight + 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
 
     def noise_variance(self, model):
         # The second part is the variance of the logarithm of a count of this size.

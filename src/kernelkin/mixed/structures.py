@@ -88,6 +88,11 @@ class MixedData:
     def n_rows(self) -> int:
         return len(self.X)
 
+    @property
+    def blocks(self) -> np.ndarray:
+        """The block (N,) of each row with many rows: its group, or the row alone if there is one group."""
+        return self.groups[0] if self.wide or self.n_groups[0] > 1 else np.arange(self.n_rows)
+
     def take(self, rows: np.ndarray) -> MixedData:
         """Return some of the rows."""
         return replace(
@@ -124,7 +129,7 @@ class FittedStructure:
         place: Place = HERE,
     ):
         self.structure, self.wide, self.n_outputs = structure, data.wide, data.z.shape[1]
-        self.likelihood = Gaussian() if likelihood is None else likelihood
+        self.likelihood: Any = Gaussian() if likelihood is None else likelihood
         self.columns = Columns.fit(data.X, structure.clip, data.of_column, data.weight)
         X = self.columns(data.X)
         of = of_common = self.columns.families(data.of_column)
@@ -138,7 +143,7 @@ class FittedStructure:
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
         groups = data.groups
-        layout = Layout.dense(X, groups, data.kernels, place) if exact else Layout.blocks(X, groups, place)
+        layout = Layout.dense(X, groups, data.kernels, place) if exact else Layout.blocks(X, groups, place, data.blocks)
         steps = [(n_landmarks, evaluations)]
         if evaluations and n_landmarks > LEARNING_LANDMARKS and structure.common and not exact:
             steps = [(LEARNING_LANDMARKS, evaluations), (n_landmarks, 0)]
@@ -208,17 +213,12 @@ class FittedStructure:
         return parts
 
     def predict(
-        self,
-        X: np.ndarray,
-        groups: Sequence[np.ndarray],
-        kernels: Sequence[np.ndarray] = (),
-        terms: Sequence[str] | None = None,
-        variance: bool = True,
+        self, X: np.ndarray, groups: Sequence[np.ndarray], kernels: Sequence[np.ndarray] = ()
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,)."""
         X = self.columns(X) if self.means is None else self.means(self.columns(X), groups[0])
-        found = [self.model.predict(X, groups, kernels, part, variance, terms) for part in range(len(self.model.parts))]
-        variances = [np.zeros(len(X)) if v is None else v for _, v in found]
+        found = [self.model.predict(X, groups, kernels, part) for part in range(len(self.model.parts))]
+        variances: Any = [variance for _, variance in found]
         if not self.wide:
             means = np.hstack([mean for mean, _ in found])
             return means, np.broadcast_to(np.stack(variances, axis=1), means.shape)
@@ -251,12 +251,12 @@ def columns_with_curves(X: np.ndarray) -> np.ndarray:
     return np.flatnonzero([len(np.unique(column)) >= CURVE_VALUES for column in X.T])
 
 
-def choose_landmarks(X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+def choose_landmarks(X: np.ndarray, count: int) -> np.ndarray:
     """Return at most `count` distinct rows (m, d), drawn at random."""
     distinct = np.unique(X, axis=0)
     if len(distinct) <= count:
         return distinct
-    return distinct[np.random.RandomState(seed).permutation(len(distinct))[:count]]
+    return distinct[np.random.RandomState(0).permutation(len(distinct))[:count]]
 
 
 def choose_knots(x: np.ndarray, count: int = KNOTS) -> np.ndarray:

@@ -19,6 +19,7 @@ from ..data.arrays import Table, as_array, as_table, check_lengths, listing, tak
 from ..data.checks import split_task_columns
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
+from ..kin.losses import LOSSES
 from ..mixed.structures import MANY_ROWS
 from ..progress import Progress
 from ..tables.columns import ColumnReader, encode_columns
@@ -246,6 +247,8 @@ def sharing_report(
     -------
     report : SharingReport
     """
+    if cv < 2:
+        raise ValueError(f"cv must be 2 or more, got {cv!r}")
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
     parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
@@ -315,14 +318,14 @@ def _held_out(
 def _times(X: Any, column: Any) -> np.ndarray:
     """Return the time of each row (n,) as a number, from a column of X or an array of numbers or dates."""
     table = as_table(X, "X")
+    names, columns = (range(np.shape(X)[1]), np.asarray(X).T) if table is None else (table.names, table.columns)
+    place = column if np.ndim(column) or column not in names else names.index(column)
     if np.ndim(column):
         values = as_array(column, "time_column")
-    elif table is None:
-        values = np.asarray(X)[:, column]
-    elif column in table.names or isinstance(column, int):
-        values = table.columns[table.names.index(column) if column in table.names else column]
+    elif isinstance(place, int) and -len(names) <= place < len(names):
+        values = columns[place]
     else:
-        raise ValueError(f"time_column={column!r} is not a column of X, which has {listing(list(table.names))}")
+        raise ValueError(f"time_column={column!r} is not a column of X, which has {listing(list(names))}")
     check_lengths(np.zeros(len(X) if table is None else table.n_rows), time_column=values)
     found = ColumnReader(".", None).read("time_column", values, str(values.dtype))
     if isinstance(found, str) or found.kind not in ("number", "date"):
@@ -382,8 +385,9 @@ class _Rows:
             self.X, tasks = split_task_columns(self.X, column)
         if table is None and self.X.ndim != 2:
             raise ValueError("sharing_report needs the columns of X and cannot compare precomputed kernels")
-        self.classification, self.Y = is_classifier(model), np.asarray(y)
+        self.classification, self.Y = is_classifier(model), as_table(y, "y") or np.asarray(y)
         data = read_training(np.zeros((self.X.shape[0], 1)), y, tasks, classification=self.classification)
+        check_lengths(data.X, offset=offset)
         if data.n_tasks < 2:
             raise ValueError("sharing_report needs two groups or more: pass tasks")
         self.labels, self.n_groups, self.wide = data.labels, data.n_tasks, data.form == "wide"
@@ -428,8 +432,8 @@ class _Rows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if wide := self.wide and not isinstance(model, Baseline):
-                train, asked = np.setdiff1d(self.rows[kept], held), {"X": take_rows(self.X, held)}
-                model.fit(take_rows(self.X, train), self.Y[train])
+                train, asked = np.setdiff1d(self.rows[kept], held), self._columns(model, held)
+                model.fit(y=take_rows(self.Y, train), **self._columns(model, train))
             else:
                 model.fit(y=self.y[kept], **self._given(model, kept))
                 asked = self._given(model, ~kept)
@@ -448,16 +452,22 @@ class _Rows:
         return p, None
 
     def _given(self, model: Any, part: np.ndarray) -> dict[str, Any]:
-        """Return the arguments X, tasks and offset for some entries; baselines have the offsets as a column of X."""
+        """Return the arguments X, tasks and offset for some entries."""
         rows = self.rows[part]
         groups = [self.labels[self.codes[part]], *(each.labels[each.codes[rows]] for each in self.groupings)]
-        given = {"X": take_rows(self.X, rows), "tasks": dict(enumerate(groups)) if len(groups) > 1 else groups[0]}
-        if self.offset is not None and not isinstance(model, Baseline):
-            given["offset"] = self.offset[rows]
-        elif self.offset is not None:
-            columns = np.column_stack(given["X"].columns) if isinstance(self.X, Table) else given["X"]
-            given["X"] = np.column_stack([columns.astype(np.float64), self.offset[rows]])
-        return given
+        return self._columns(model, rows) | {"tasks": dict(enumerate(groups)) if len(groups) > 1 else groups[0]}
+
+    def _columns(self, model: Any, rows: np.ndarray) -> dict[str, Any]:
+        """Return the argument X for some rows, and their offsets: as an argument if the model takes it, or a column."""
+        X = take_rows(self.X, rows)
+        if self.offset is None:
+            return {"X": X}
+        offset, name = self.offset[rows], "offset of counts"
+        if isinstance(model, KinRegressor) and LOSSES[model.loss].takes_offset:
+            return {"X": X, "offset": offset}
+        if not isinstance(X, Table):
+            return {"X": np.column_stack([X, offset])}
+        return {"X": Table((*X.names, name), (*X.columns, offset), (*X.types, "float64"))}
 
     def compare(self, question: str, how: str, values: dict[str, np.ndarray], ends: Any, scale: float) -> Comparison:
         """Return the scores of all models, and the gain of the first over the others."""

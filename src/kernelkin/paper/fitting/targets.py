@@ -49,12 +49,8 @@ class Classification:
                 cost = cost * weights_of_classes(self.class_weight, classes, codes, weight)[codes]
             y, costs = np.where(positive, 1.0, -1.0), np.repeat(cost[:, np.newaxis], positive.shape[1], axis=1)
             machines.append(Machine(y, costs, np.zeros(len(y), dtype=np.intp), n_groups=1))
-        if isinstance(self.class_weight, Mapping):
-            unknown = [label for label in self.class_weight if label not in known]
-            # If other labels have no weight, labels that no task has were likely misspelt.
-            if unknown and not known <= set(self.class_weight):
-                every = listing(sorted(known))
-                raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")
+        if self.class_weight is not None:
+            check_class_weight(self.class_weight, known)
         return machines
 
     def panel(self, data: TaskData, C: float) -> MachinePanel:
@@ -111,6 +107,15 @@ class Regression:
 
 
 Targets = Classification | Regression
+
+
+def check_class_weight(class_weight: Mapping | str, known: set[Any]) -> None:
+    """Raise if weights are given for classes that do not exist."""
+    unknown = [label for label in class_weight if label not in known] if isinstance(class_weight, Mapping) else []
+    # If other labels have no weight, labels that no task has were likely misspelt.
+    if unknown and not known <= set(class_weight):
+        every = listing(sorted(known))
+        raise ValueError(f"class_weight has unknown classes {listing(unknown)}; the classes are {every}")
 
 
 def weights_of_classes(

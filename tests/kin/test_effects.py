@@ -184,9 +184,11 @@ def test_every_share_of_variance_is_counted_once():
     y = rng.normal(size=8)[first] + rng.normal(size=10)[second] + slopes * X[:, 0] + 0.2 * rng.normal(size=160)
     model = KinRegressor(random_state=0, cv=2).fit(X, y, np.column_stack([first, second]))
     assert {"slopes 2", "level 2"} <= set(model.variance_components_)
+    share = model.variance_components_["level 2"]
+    assert f"{share:.0%} between those of the " in model.explain()
     levels = sum(share for name, share in model.variance_components_.items() if name.startswith("level"))
     noise = model.variance_components_["noise"]
-    common, own = (int(part.rstrip("%")) / 100 for part in re.findall(r"\d+%", model.explain())[1:3])
+    common, own = (int(part.rstrip("%")) / 100 for part in re.findall(r"\d+%", model.explain())[2:4])
     assert common + own == pytest.approx(1 - levels - noise, abs=0.011) and own > 0.1
     page = dict(model.report().models[0]["variance"])
     assert [name.startswith("levels of") for name in page][:2] == [True, True] and list(page)[-1] == "noise"

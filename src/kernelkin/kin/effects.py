@@ -248,7 +248,11 @@ def explain(model: Any) -> str:
     T = len(model.tasks_)
     lines = []
     if "level" in shares:
-        lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
+        levels = [f"{shares['level']:.0%} of the variation is between the levels of the {T} groups"]
+        for number, part in enumerate(model.groupings_, 2):
+            share = shares.get(f"level {number}", 0.0)
+            levels.append(f"{share:.0%} between those of the {len(part.labels)} groups of {part.name!r}")
+        lines.append(f"{', '.join(levels)}.")
     of_kind = Counter[str]()
     for name, share in shares.items():
         of_kind[term_kind(name)] += share
@@ -265,22 +269,15 @@ def explain(model: Any) -> str:
     if len(model.members_) > 1:
         parts = ", ".join(f"{member['name']} {member['weight']:.0%}" for member in model.members_)
         lines.append(f"Predictions are their average: {parts}.")
-    quality = model.features_
-    if quality is not None:
-        lines.append(_on_features(quality))
+    if (quality := model.features_) is not None:
+        text = f"The smooth function common to all groups is approximated by {quality['count']} features"
+        if "error" in quality:
+            change = round(quality["error_with_half"] / quality["error"] - 1.0, 3)
+            text += f"; with half as many, the error of held-out rows changes by {change + 0.0:+.1%}"
+        missed = f"; a priori they miss {quality['missed_variance']:.0%} of the variance"
+        lines.append(f"{text}. n_features sets their number{missed if quality['missed_variance'] >= 0.005 else ''}.")
     if not model.is_complete_:
         lines.append("The search was not complete.")
-    top = [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]
-    if top:
+    if top := [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]:
         lines.append(f"Columns by what they explain: {', '.join(top)}.")
     return " ".join(lines)
-
-
-def _on_features(quality: dict[str, float]) -> str:
-    """Return sentences on how well features represent the smooth function common to all groups."""
-    text = f"The smooth function common to all groups is approximated by {quality['count']} features"
-    if "error" in quality:
-        change = quality["error_with_half"] / quality["error"] - 1.0
-        word = "larger" if change > 0 else "smaller"
-        text += f"; with half as many, the error of held-out rows is {abs(change):.1%} {word}"
-    return f"{text}. They miss {quality['missed_variance']:.0%} of the variance a priori; n_features sets their number."

@@ -178,7 +178,8 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
         "sample": _sample(rows),
     }
     own, errors = _regression(rows) if rows.classes is None else _classification(rows)
-    return found | own | {"task_error": [number(errors[k].mean()) if len(k) else None for k in rows.of_tasks()]}
+    task_error = [number(errors[k].mean()) if len(k) >= LEAST_ROWS else None for k in rows.of_tasks()]
+    return found | own | {"task_error": task_error}
 
 
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:

@@ -189,13 +189,12 @@ def test_tables_task_columns_searches_and_several_groupings():
 
 def test_time_is_limited_and_progress_is_shown(capsys):
     X, y, tasks = one_function(4, 10)
-    model = AverageRegressor(C=10.0)
+    model = MKMTRLRegressor(C=10.0, couplings="common", unknown_tasks="common")
     seen = []
     options = {**QUICK, "new_groups": True, "time_column": 0, "callback": lambda *given: seen.append(given)}
-    model.set_params(couplings="common", unknown_tasks="common")
     report = sharing_report(model, X, y, tasks, baselines=[SEPARATE], time_limit=1e-9, **options)
     assert len(seen) == 2 + 2 * 4 and seen[0] == (0, "new rows of known groups")
-    assert seen[1][1] == "new rows of known groups, fold 1 of 3, AverageRegressor"
+    assert seen[1][1] == "new rows of known groups, fold 1 of 3, MKMTRLRegressor"
     # The finished share of the work grows to four of seven folds: new groups were not begun, later rows were asked for.
     shares = [share for share, _ in seen]
     assert shares == sorted(shares)

@@ -146,10 +146,10 @@ class Gain(NamedTuple):
         return cls(mean, mean - reach, mean + reach)
 
 
-def as_text(value: float | None) -> str:
-    """Return a number as text: three decimals, fewer for large numbers; "-" if it is not defined."""
+def as_text(value: float | None, decimals: int = 3) -> str:
+    """Return a number as text: some decimals, fewer for large numbers; "-" if it is not defined."""
     if value is None or not np.isfinite(value):
         return "-"
     if isinstance(value, int):
         return str(value)
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+    return f"{value:.{decimals}f}" if abs(value) < 100 else f"{value:.4g}"

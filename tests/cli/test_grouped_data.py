@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from io import StringIO
 from zipfile import ZipFile
 
@@ -125,3 +126,10 @@ def test_slopes_of_dates_are_per_day(tmp_path, capsys):
     slopes = found.set_index("shop")["slope of date"].sort_index()
     np.testing.assert_allclose(slopes, rate, atol=0.15)
     assert "slope of date" in capsys.readouterr().out
+    # Per day, slopes of years are small: all their digits are shown.
+    table["date"] = (pd.Timestamp("2000-01-01") + pd.to_timedelta(1000 * day, unit="D")).strftime("%Y-%m-%d")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert cli.main(["fit", *data, "--no-comparison", "-o", str(tmp_path / "m.kin")]) == 0
+    capsys.readouterr()
+    assert cli.main(["effects", str(tmp_path / "m.kin")]) == 0
+    assert re.search(r"0\.001\d+ ± 0\.0000\d", capsys.readouterr().out)

@@ -189,18 +189,18 @@ def test_tables_task_columns_searches_and_several_groupings():
 
 def test_time_is_limited_and_progress_is_shown(capsys):
     X, y, tasks = one_function(4, 10)
-    model = AverageRegressor(C=10.0)
+    model = MKMTRLRegressor(C=10.0, couplings="common", unknown_tasks="common")
     seen = []
-    options = {**QUICK, "time_column": 0, "callback": lambda *given: seen.append(given)}
+    options = {**QUICK, "new_groups": True, "time_column": 0, "callback": lambda *given: seen.append(given)}
     report = sharing_report(model, X, y, tasks, baselines=[SEPARATE], time_limit=1e-9, **options)
-    assert len(seen) == 1 + 2 * 3 and seen[0] == (0, "new rows of known groups")
-    assert seen[1][1] == "new rows of known groups, fold 1 of 3, AverageRegressor"
-    # The finished share of the work grows to three of four folds: later rows were not begun.
+    assert len(seen) == 2 + 2 * 4 and seen[0] == (0, "new rows of known groups")
+    assert seen[1][1] == "new rows of known groups, fold 1 of 3, MKMTRLRegressor"
+    # The finished share of the work grows to four of seven folds: new groups were not begun, later rows were asked for.
     shares = [share for share, _ in seen]
     assert shares == sorted(shares)
-    np.testing.assert_allclose(shares[-1], 3 / 4)
-    assert list(report.comparisons) == [NEW_ROWS]
-    assert "Not compared for lack of time: later rows of known groups." in str(report)
+    np.testing.assert_allclose(shares[-1], 4 / 7)
+    assert list(report.comparisons) == [NEW_ROWS, LATER_ROWS]
+    assert "Not compared for lack of time: groups never seen (`sharing_report` has no limit)." in str(report)
     sharing_report(model, X, y, tasks, baselines=[SEPARATE], verbose=1, **QUICK)
     assert capsys.readouterr().err.startswith("[1/1] does sharing help")
 

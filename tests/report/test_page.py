@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import kernelkin
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report import report_of_files
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
@@ -12,6 +13,7 @@ from report.conftest import HOSTILE, make_table
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 PHONE, DESKTOP, WALL = 360, 1280, 2560
+PAGE = Path(kernelkin.__file__).parent / "report" / "page"
 # The lowest contrast of any text with what it stands on, by the formula of WCAG.
 CONTRAST = """
 const parts = text => text.match(/[\\d.]+/g).map(Number);
@@ -116,8 +118,11 @@ def test_the_first_screen_has_the_answer_and_names_stay_text(browser, pages):
     (verdict,) = browser.texts(".verdict")
     assert verdict == "Not clearly better than gradient boosting"
     models = browser.texts("#answer .role-axis-label text")
-    # Long names are in several lines.
-    assert models[-3:] == ["MK-MTRL", BOOSTING, SEPARATE.replace("each group", "eachgroup")]
+    # Long names are in several lines, as many as the font needs.
+    assert [name.replace(" ", "") for name in models[-3:]] == [
+        "MK-MTRL",
+        *(n.replace(" ", "") for n in (BOOSTING, SEPARATE)),
+    ]
     assert browser.texts(".figures dt")[:3] == ["RMSE", "R²", "Gain over gradient boosting"]
     assert browser.texts(".figures dd")[2].startswith("+0.010")
     ends = browser.run(
@@ -187,6 +192,23 @@ def test_levels_of_many_groups_are_found_by_name(browser, pages):
         f"return [...document.querySelectorAll('{names}')].filter(e => e.textContent[0] === 's').length === 11"
     )
     assert browser.console() == []
+
+
+def test_numbers_and_names_are_written_for_readers(browser, pages):
+    show(browser, pages / "few.html")
+    source = "".join((PAGE / name).read_text() for name in ("dom.js", "charts.js", "drivers.js"))
+    asked = "return [[-197, 291], [-2.3, 2.6], [0.011, 0.012], [4, 4]].map(roundNumbers)"
+    expected = [[-100, 0, 100, 200], [-2, -1, 0, 1, 2], [0.011, 0.0112, 0.0114, 0.0116, 0.0118, 0.012], [4]]
+    assert browser.run(source + asked) == [pytest.approx(each) for each in expected]
+    # A year has no separator of thousands, and the last digits of a score are shown even if they are zeros.
+    asked = "return [[1960, 2011], [500, 30000]].map((values) => isShort({ kind: 'number', values }))"
+    assert browser.run(source + asked) == [True, False]
+    assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["52.0", "45.3", "12,346"]
+    # Names are broken by the width that they have on the page, and no character is lost.
+    name = "Hospital WWWWWWWWWWWWWWWWWWWW of iiiiiiiiiiiiiiiiiiii"
+    lines = browser.run(source + "return wrap(arguments[0], 120).split('\\n')", name)
+    assert "".join(lines).replace(" ", "") == name.replace(" ", "") and lines[-1].endswith("iiiiiiiiiiiiiiiiiiii")
+    assert max(browser.run(source + "return arguments[0].map((line) => textWidth(line))", lines)) <= 120
 
 
 def test_sorting_by_keyboard_puts_missing_scores_last(browser, pages):

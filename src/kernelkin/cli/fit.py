@@ -29,7 +29,7 @@ from .training import SEARCHED, Recipe, check_parameters, read_parameters
 
 # Folds of the comparison: fewer for more rows, for Kin and with --cv.
 MANY_ROWS, FOLDS, FEWER_FOLDS = 1000, 5, 3
-# Time limit in seconds of the parts of the comparison after the first.
+# Time in seconds after which groups never seen are left out of the comparison.
 SECONDS = 60.0
 # With more tasks the test of their relations takes minutes.
 MOST_TASKS = 400

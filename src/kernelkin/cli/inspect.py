@@ -184,7 +184,8 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
     cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
     for name in table.columns[table.columns.str.startswith("slope of ")]:
         errors = table[name.replace("slope", "standard_error", 1)]
-        cells[name] = [f"{as_text(value)} ± {as_text(error)}" for value, error in zip(table[name], errors, strict=True)]
+        digits = max(3, 1 - int(np.floor(np.log10(errors.max() or 1.0))))  # slopes per day of a date are small
+        cells[name] = [f"{as_text(v, digits)} ± {as_text(e, digits)}" for v, e in zip(table[name], errors, strict=True)]
     rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
     terminal.table(["group", "rows", *cells], rows if arguments.all else shorten(rows))
 

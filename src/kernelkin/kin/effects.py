@@ -274,22 +274,15 @@ def explain(model: Any) -> str:
     if len(model.members_) > 1:
         parts = ", ".join(f"{member['name']} {member['weight']:.0%}" for member in model.members_)
         lines.append(f"Predictions are their average: {parts}.")
-    quality = model.features_
-    if quality is not None:
-        lines.append(_on_features(quality))
+    if (quality := model.features_) is not None:
+        text = f"The smooth function common to all groups is approximated by {quality['count']} features"
+        if "error" in quality:
+            change = round(quality["error_with_half"] / quality["error"] - 1.0, 3)
+            text += f"; with half as many, the error of held-out rows changes by {change + 0.0:+.1%}"
+        missed = f"; a priori they miss {quality['missed_variance']:.0%} of the variance"
+        lines.append(f"{text}. n_features sets their number{missed if quality['missed_variance'] >= 0.005 else ''}.")
     if not model.is_complete_:
         lines.append("The search was not complete.")
-    top = [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]
-    if top:
+    if top := [f"{name} {share:.0%}" for name, share in list(model.column_shares_.items())[:5] if share >= 0.01]:
         lines.append(f"Columns by what they explain: {', '.join(top)}.")
     return " ".join(lines)
-
-
-def _on_features(quality: dict[str, float]) -> str:
-    """Return sentences on how well features represent the smooth function common to all groups."""
-    text = f"The smooth function common to all groups is approximated by {quality['count']} features"
-    if "error" in quality:
-        change = quality["error_with_half"] / quality["error"] - 1.0
-        word = "larger" if change > 0 else "smaller"
-        text += f"; with half as many, the error of held-out rows is {abs(change):.1%} {word}"
-    return f"{text}. They miss {quality['missed_variance']:.0%} of the variance a priori; n_features sets their number."

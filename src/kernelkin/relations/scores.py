@@ -13,7 +13,7 @@ RMSE, R2, WITHIN = "RMSE", "R²", "R² within groups"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
     "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "
-    "between group levels, so it is lower than R²"
+    "between group levels, so it is lower than R²; below 0, the mean of a group's test rows is closer"
 )
 # Minimum number of test rows for a group to have its own score.
 LEAST_ROWS = 5
@@ -146,10 +146,10 @@ class Gain(NamedTuple):
         return cls(mean, mean - reach, mean + reach)
 
 
-def as_text(value: float | None) -> str:
-    """Return a number as text: three decimals, fewer for large numbers; "-" if it is not defined."""
+def as_text(value: float | None, decimals: int = 3) -> str:
+    """Return a number as text: some decimals, fewer for large numbers; "-" if it is not defined."""
     if value is None or not np.isfinite(value):
         return "-"
     if isinstance(value, int):
         return str(value)
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
+    return f"{value:.{decimals}f}" if abs(value) < 100 else f"{value:.4g}"

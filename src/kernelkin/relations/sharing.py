@@ -124,14 +124,15 @@ class SharingReport:
             if WITHIN in found.scores[self.name]:
                 scores = ", ".join(f"{name} {as_text(found.scores[name][WITHIN])}" for name in order)
                 lines.append(f"{WITHIN}, the predicted share of the variance around each group's own mean: {scores}.")
+                if min(found.scores[name][WITHIN] for name in order) < 0:
+                    lines.append("Below 0, the mean of a group's test rows is closer than the predictions.")
             if found.covered is not None:
                 lines.append(f"The {COVERAGE:.0%} intervals of {self.name} contain {found.covered:.0%} of these rows.")
             lines += [verdict, ""]
-        units = (
-            f"Gains are in {R2}." if self._is_regression else "Gains are in the log loss: above zero, it is smaller."
-        )
-        left_out = [f"Not compared for lack of time: {', '.join(self.left_out)}."] if self.left_out else []
-        return "\n".join([*lines, *left_out, units])
+        units = R2 if self._is_regression else "the log loss: above zero, it is smaller"
+        if self.left_out:
+            lines.append(f"Not compared for lack of time: {', '.join(self.left_out)} (`sharing_report` has no limit).")
+        return "\n".join([*lines, f"Gains are in {units}."])
 
     @property
     def _is_regression(self) -> bool:
@@ -237,7 +238,7 @@ def sharing_report(
     random_state : int, RandomState or None
         Seed of folds and models.
     time_limit : float, optional
-        Limit in seconds. After the first question, others start only if they are expected to finish in time.
+        Limit in seconds: groups never seen are left out if they are not expected to finish in time.
     verbose : int, default 0
         1 shows progress on standard error.
     callback : callable, optional
@@ -293,7 +294,7 @@ def _held_out(
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
         work = each * len(numbers)
-        if done and time_limit is not None and (time.monotonic() - began) * (done + work) / done > time_limit:
+        if question == NEW_GROUPS and time_limit and (time.monotonic() - began) * (done + work) / done > time_limit:
             continue
         # Separate models cannot predict a new group, and some other models refuse it.
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))

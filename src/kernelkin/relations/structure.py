@@ -47,7 +47,7 @@ def choose_null(data: PooledRows) -> tuple[str, str]:
         differ.append("noise")
     if not differ:
         return "permutation", "the groups have similar inputs, levels and noise"
-    return "simulation", f"the groups differ in their {' and '.join(differ)}"
+    return "simulation", f"the groups differ in their {' and '.join(differ).replace(' and ', ', ', len(differ) - 2)}"
 
 
 def _anova(values: np.ndarray, data: PooledRows) -> float:

@@ -179,7 +179,8 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
         own: dict[str, Any] = {"coverage": COVERAGE, "covered": number(rows.covered), "error": number(errors.mean())}
     else:
         own, errors = _classification(rows)
-    return found | own | {"task_error": [number(errors[k].mean()) if len(k) else None for k in rows.of_tasks()]}
+    task_error = [number(errors[k].mean()) if len(k) >= LEAST_ROWS else None for k in rows.of_tasks()]
+    return found | own | {"task_error": task_error}
 
 
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:

@@ -118,7 +118,7 @@ function keyFigures(model) {
     facts.push([`Gain over ${best.title}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
   }
   if (E.kind === "regression") {
-    facts.push(["Typical error", text(E.error), `mean absolute error${target}`]);
+    facts.push(["Typical error", figure(E.error), `mean absolute error${target}`]);
     if (known(E.covered)) {
       facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
     }
@@ -239,7 +239,7 @@ function scoresPicture(model) {
       data: { values: records },
       mark: { type: "bar", color: c.accent, cornerRadius: 2 },
       encoding: {
-        x: { field: "score", bin, title: E.score, axis: { tickCount: 6, labelOverlap: true } },
+        x: { field: "score", bin, title: E.score, axis: { values: roundNumbers(records.map((r) => r.score)) } },
         y: { aggregate: "count", title: "groups", axis: { tickMinStep: 1 } },
         tooltip: [{ field: "score", bin, title: E.score }, { aggregate: "count", title: "groups" }],
       },

@@ -1,6 +1,13 @@
 /* Charts by Vega-Lite, drawn as SVG in the colours of the theme, as wide as the page allows. */
 const figures = [];
 let fileSerial = 0;
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const pen = document.createElement("canvas").getContext("2d");
+/* The width of text of 12 pixels; `weight` is 600 for titles. */
+function textWidth(words, weight = 400) {
+  pen.font = `${weight} 12px ${FONT}`;
+  return pen.measureText(words).width;
+}
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -9,10 +16,9 @@ function colours() {
 }
 
 function config(c) {
-  const font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
   return {
     background: c.paper,
-    font,
+    font: FONT,
     padding: { left: 2, right: 6, top: 6, bottom: 2 },
     view: { stroke: null },
     axis: {
@@ -159,13 +165,19 @@ const extent = (values) => {
     pad = (high - low) * .03 || 1;
   return [low - pad, high + pad];
 };
+/* At most seven round numbers between the smallest and the largest value, the ticks of a histogram. */
+const roundNumbers = (values) => {
+  const low = Math.min(...values), high = Math.max(...values), least = (high - low) / 6 || 1;
+  const step = [1, 2, 5, 10].map((digit) => digit * 10 ** Math.floor(Math.log10(least))).find((each) => each >= least);
+  return range(7).map((k) => (Math.ceil(low / step) + k) * step).filter((tick) => tick <= high);
+};
 /* Break names into lines of at most this many pixels, so that none is cut. Words that are too long are broken. */
-function wrap(name, pixels) {
-  const most = Math.max(6, Math.floor(pixels / 6.6)), lines = [""];
+function wrap(name, pixels, weight = 400) {
+  const fits = (line) => textWidth(line.trimEnd(), weight) <= Math.max(40, pixels), lines = [""];
   for (const word of String(name).split(/(?<=[\s,;/_-])/)) {
-    for (let rest = word; rest; rest = rest.slice(most)) {
-      const part = rest.slice(0, most);
-      if ((lines.at(-1) + part).trimEnd().length > most && lines.at(-1)) lines.push("");
+    if (lines.at(-1) && !fits(lines.at(-1) + word)) lines.push("");
+    for (const part of fits(word) ? [word] : word) {
+      if (lines.at(-1) && !fits(lines.at(-1) + part)) lines.push("");
       lines[lines.length - 1] += part;
     }
   }

@@ -39,11 +39,13 @@ function evenly(values) {
   return (value) =>
     known(value) ? value.toLocaleString("en", form).replace(/^-/, "−").replace(/^−(?=[0.]*$)/, "") : "–";
 }
+/* Three digits, zeros included. */
+const figure = (value) => evenly([value])(value);
 /* A score, always with three decimals. */
 const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
 /* RMSE is in the units of the target; the accuracy is a percentage. */
 const scoreText = (name) => (value) =>
-  name === "RMSE" ? text(value) : name === "accuracy" ? percent(value, 1) : score(value);
+  name === "RMSE" ? figure(value) : name === "accuracy" ? percent(value, 1) : score(value);
 const signed = (value) => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
 const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
 

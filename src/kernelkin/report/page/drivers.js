@@ -157,6 +157,9 @@ function effectsPicture(model) {
 /* The name of a column with its unit, unless the name already contains it. */
 const withUnit = ({ name, unit }) => unit && !name.includes(unit) ? `${name} (${unit})` : name;
 
+/* Whether numbers are written without separators of thousands: a year is 1985, not 1,985. */
+const isShort = ({ kind, values }) => kind === "number" && values.every((value) => Math.abs(value) < 1e4);
+
 /* Times, days, months or years, by the range of the dates. */
 function dateFormat(values) {
   const days = (new Date(values.at(-1)) - new Date(values[0])) / 86_400_000;
@@ -167,7 +170,7 @@ function effectPanel(model, effect, width, domain, c) {
   const line = effect.kind !== "text",
     // Names that do not fit side by side, word for word, are turned.
     room = width / effect.values.length - 4,
-    few = !line && effect.values.every((value) => value.split(/[\s,;/_-]/).every((word) => word.length * 6.6 <= room)),
+    few = !line && effect.values.every((value) => value.split(/[\s,;/_-]/).every((word) => textWidth(word) <= room)),
     name = (value) => line ? value : wrap(value, few ? room : 130),
     values = effect.values.map((value, v) => ({
       value: name(value),
@@ -192,7 +195,7 @@ function effectPanel(model, effect, width, domain, c) {
           tickCount: Math.max(3, Math.floor(width / (effect.kind === "date" ? 50 : 70))),
           labelOverlap: true,
           labelAngle: 0,
-          ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : {}),
+          ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : isShort(effect) ? { format: "f" } : {}),
         }
         : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
     },
@@ -205,7 +208,7 @@ function effectPanel(model, effect, width, domain, c) {
     scale: { domain, zero: false, nice: false },
     axis: { tickCount: 4 },
   });
-  const title = wrap(withUnit(effect), width).split("\n");
+  const title = wrap(withUnit(effect), width, 600).split("\n");
   const tooltip = [{ field: "label", title: effect.name }, { field: "mean", format: ".4~g" }, {
     field: "low",
     title: "90% from",
@@ -271,7 +274,7 @@ function whatIf(model) {
     if (W.low) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
     sliders.forEach(({ column, value }, k) => {
       const found = column.values[state.at[k]];
-      value.textContent = typeof found === "number" ? text(found, 4) : found;
+      value.textContent = typeof found !== "number" ? found : text(found, 4).replace(isShort(column) ? "," : "", "");
     });
   }
   update();

@@ -143,7 +143,7 @@ function regressionPictures(model) {
     }),
     picture({
       title: "Distribution of the residuals",
-      note: `The mean absolute error is ${text(E.error)}.`,
+      note: `The mean absolute error is ${figure(E.error)}.`,
       label: "Histogram of the residuals",
       records: () => records.map((r) => ({ task: r.task, error: r.error })),
       spec: (width, c) => ({
@@ -155,7 +155,7 @@ function regressionPictures(model) {
             field: "error",
             bin: { maxbins: 30 },
             title: "actual − predicted",
-            axis: { tickCount: 6, labelOverlap: true },
+            axis: { values: roundNumbers(records.map((record) => record.error)), labelOverlap: true },
           },
           y: { aggregate: "count", title: "rows", axis: { tickMinStep: 1 } },
           tooltip: [{ field: "error", bin: { maxbins: 30 }, title: "residual" }, { aggregate: "count", title: "rows" }],

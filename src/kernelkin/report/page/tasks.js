@@ -22,8 +22,8 @@ function taskRecords(model) {
   });
 }
 
-/* RMSE in the units of the target; other scores have three decimals. */
-const scoreForm = (E, records) => E.score === "RMSE" ? evenly(records.map((record) => record.score)) : score;
+const scoreForm = (E, records) =>
+  E.score === "RMSE" ? evenly(records.map((record) => record.score)) : scoreText(E.score);
 
 /* What is the same for all groups is left out. */
 function taskColumns(model, records) {
@@ -60,12 +60,10 @@ function taskPanel(model) {
       update();
     },
   });
-  const scored = records.some((record) => known(record.score)),
-    sign = scored && E.score !== "RMSE" ? 1 : -1,
-    by = (record) => scored ? record.score : record.error;
+  const scored = records.some((record) => known(record.score)), sign = E && E.score !== "RMSE" ? 1 : -1;
   const orders = [
-    ["worst", scored ? `worst ${E.score} first` : "largest error first", (a, b) => compare(by(a), by(b), sign)],
-    ["best", scored ? `best ${E.score} first` : "smallest error first", (a, b) => compare(by(a), by(b), -sign)],
+    ["worst", E && `worst ${E.score} first`, (a, b) => compare(a.score, b.score, sign)],
+    ["best", E && `best ${E.score} first`, (a, b) => compare(a.score, b.score, -sign)],
     ["rows", "fewest rows first", (a, b) => compare(a.rows ?? a.tested, b.rows ?? b.tested, 1)],
     ["name", "by name", (a, b) => compare(a.task, b.task, 1)],
   ];
@@ -74,7 +72,7 @@ function taskPanel(model) {
       state.page = 0;
       update();
     },
-  }, (E ? orders : orders.slice(3)).map(([value, title]) => make("option", { value }, title)));
+  }, orders.slice(scored ? 0 : E ? 2 : 3).map(([value, title]) => make("option", { value }, title)));
   const count = make("span", { class: "soft small", role: "status" });
   const back = make("button", {
     type: "button",
@@ -150,7 +148,7 @@ function multiplesPicture(model, shown) {
   const byTask = new Map(E.tasks.map((task) => [task, []]));
   all.forEach((record) => byTask.get(record.task).push(record));
   const title = (record, width) =>
-    `${wrap(record.task, width)}\n${
+    `${wrap(record.task, width, 600)}\n${
       known(record.score) ? `${E.score} ${form(record.score)}` : plural(record.tested, "test row")
     }`;
   const values = (width = 200) =>

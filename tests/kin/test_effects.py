@@ -154,7 +154,7 @@ def test_classes_have_log_odds_and_task_features_count():
     # On wide data, log odds are a multiple of the values of functions: the slope of the link at even odds.
     model = KinClassifier(cv=3).fit(Z, Z + np.array([0.5, -0.5]) > 0)
     found, wide = model.task_effects()["level"], model.functions_
-    even = log_odds(wide.likelihood.mean(np.array([-1e-4, 1e-4]), np.zeros(2)))
+    even = log_odds(wide.members[0].likelihood.mean(np.array([-1e-4, 1e-4]), np.zeros(2)))
     values = np.tensordot(wide.weights, [m.predict(Z, [np.zeros(len(Z), int)])[0].mean(0) for m in wide.members], 1)
     np.testing.assert_allclose(found, wide.link.slope * np.diff(even) / 2e-4 * (values - values.mean()), rtol=1e-5)
     three = KinClassifier(cv=3).fit(Z, np.arange(len(Z)) % 3, tasks=tasks)

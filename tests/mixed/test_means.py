@@ -125,7 +125,7 @@ def test_effects_of_groups_and_columns_leave_structures_with_means_out(few_rows_
     curve = column_effect(model, 0, [])
     slope = np.polyfit(curve.values, curve.mean, 1)[0]
     assert 0.2 < slope < 0.7
-    assert list(model.column_shares_) == ["0"]
+    assert list(model.column_shares_) == ["x0"]
     save_model(model, tmp_path / "model.kin")
     again = load_model(tmp_path / "model.kin").model
     np.testing.assert_array_equal(again.predict(x[:, None], tasks=codes), model.predict(x[:, None], tasks=codes))

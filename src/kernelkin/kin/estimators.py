@@ -43,7 +43,11 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     ),
     "best_structure_": ("str", "The structure with the largest weight."),
     "is_complete_": ("bool", "Whether all structures were tried within the time limit."),
-    "column_shares_": ("dict", "Share of each column in the variance explained by columns, in descending order."),
+    "column_shares_": (
+        "dict",
+        "Share of each column in the variance explained by columns, in descending order: by how much predictions of "
+        "training rows change with a value of the column from another row.",
+    ),
     "features_": (
         "dict or None",
         "How well features represent the smooth function common to all groups, with many rows: their `count`; "

@@ -19,7 +19,7 @@ from ..memory import Need
 from ..mixed.average import Member, Search
 from ..mixed.columns import GroupMeans
 from ..mixed.covariance import HERE, KEPT_BYTES, Place
-from ..mixed.effects import missed_variance, variance_shares
+from ..mixed.effects import column_shares, missed_variance, variance_shares
 from ..mixed.likelihoods import Bernoulli, LabelRegression, Likelihood
 from ..mixed.structures import (
     EXACT_ROWS,
@@ -261,7 +261,7 @@ class KinPlan:
         weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
-        components, columns = variance_shares([m.fitted for m in members], weights, self._column_names())
+        fitted = [member.fitted for member in members]
         attributes = self._functions(members, weights) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
@@ -273,8 +273,8 @@ class KinPlan:
             "search_results_": _table(tried),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
-            "variance_components_": components,
-            "column_shares_": columns,
+            "variance_components_": variance_shares(fitted, weights),
+            "column_shares_": column_shares(fitted, weights, self.rows, self._column_names()),
             "features_": self._feature_quality(search),
         }
         if self.classes is not None:
@@ -299,10 +299,9 @@ class KinPlan:
         return found
 
     def _column_names(self) -> list[str]:
-        d = self.rows.X.shape[1]
         if self.data.feature_origins is not None:
             return [column for column, _ in self.data.feature_origins]
-        return list(map(str, range(d) if self.data.feature_names is None else self.data.feature_names))
+        return list(self.data.feature_names or (f"x{j}" for j in range(self.rows.X.shape[1])))
 
     def _functions(self, members: Sequence[Member], weights: np.ndarray) -> dict[str, Any]:
         """Return the functions and the held-out predictions used to calibrate them."""

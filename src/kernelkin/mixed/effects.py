@@ -13,7 +13,7 @@ and variance of contrasts between the functionals of groups.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +22,14 @@ import numpy as np
 from ..decompositions import pseudo_inverse
 from .batch import covariance
 from .rows import Pairs, Rows, take
-from .structures import FittedStructure
-from .terms import Additive, Curves, Given, Linear, Smooth, TaskKernel, Term
+from .structures import FittedStructure, MixedData
+from .terms import Curves, Given, Linear, Smooth, TaskKernel, Term
 
 NOISE = "noise"
 # Maximum number of rows that are used to compute variances.
 SAMPLE = 300
+# Number of entries of rows with a changed column that are predicted at a time.
+MOST_ENTRIES = 2_000_000
 # Number of contrasts, and of training rows, that are computed at a time.
 CONTRASTS, CHUNK = 64, 2_000
 
@@ -191,28 +193,47 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
     return M @ means.T, variance, left.sum(0) / row_precision(model).sum()
 
 
-def variance_shares(
-    fitted: Sequence[FittedStructure], weights: np.ndarray, names: Sequence[str] = ()
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return shares of terms and noise in the variance of the targets, and of columns in the explained variance.
+def variance_shares(fitted: Sequence[FittedStructure], weights: np.ndarray) -> dict[str, float]:
+    """Return shares of terms and noise in the variance of the targets: averages over structures with these weights.
 
-    Both are averages over structures with these weights, sum to one, and are in descending order. Without `names` of
-    columns (d,), or with columns that were rotated, there are no shares of columns.
+    They sum to one, and are in descending order.
     """
-    terms, columns = Counter[str](), Counter[str]()
+    terms = Counter[str]()
     for member, weight in zip(fitted, weights.tolist(), strict=True):
         parts = _of_structure(member)
-        if len(names) and member.columns.axes is None:
-            for variance, shares in _by_column(member, parts):
-                for name, share in zip(names, shares.tolist(), strict=True):
-                    columns[name] += weight * variance * share
         parts[NOISE] = member.likelihood.noise_variance(member.model)
         whole = sum(parts.values())
         for name, value in parts.items():
             terms[name] += weight * value / whole
-    explained = sum(columns.values())
-    by_column = {name: value / explained for name, value in columns.most_common()} if explained else {}
-    return dict(terms.most_common()), by_column
+    return dict(terms.most_common())
+
+
+def column_shares(
+    fitted: Sequence[FittedStructure], weights: np.ndarray, data: MixedData, names: Sequence[str]
+) -> dict[str, float]:
+    """Return the share of each column in the variance that columns explain, in descending order.
+
+    The variance of a column is half the mean squared change of the function if a row gets the value that the column
+    has in another row, at random training rows. `names` (d,) are the columns that features were made from. Columns that
+    were rotated have no shares.
+    """
+    d = data.X.shape[1]
+    if not d or any(member.columns.axes is not None for member in fitted):
+        return {}
+    each = {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
+    at = np.random.RandomState(0).permutation(data.n_rows)[: min(200, max(20, 10_000 // len(each)))]
+    step, squares = max(1, MOST_ENTRIES // (len(at) * d)), Counter[str]()
+    for begin in range(0, len(each), step):
+        chosen = list(each)[begin : begin + step]
+        rows = np.repeat(data.X[None, at], 1 + len(chosen), axis=0)
+        for k, name in enumerate(chosen, start=1):
+            rows[k][:, each[name]] = data.X[np.roll(at, 1)][:, each[name]]
+        groups = [np.tile(part[at], len(rows)) for part in data.groups]
+        parts = [member.predict(rows.reshape(-1, d), groups, variance=False)[0] for member in fitted]
+        f: Any = sum(w * part.reshape(len(rows), len(at), -1) for w, part in zip(weights.tolist(), parts, strict=True))
+        squares.update(dict(zip(chosen, (((f[1:] - f[0]) ** 2).mean(2) @ data.weight[at]).tolist(), strict=True)))
+    whole = sum(squares.values())
+    return {name: value / whole for name, value in squares.most_common()} if whole else {}
 
 
 def term_kind(name: str) -> str:
@@ -287,30 +308,6 @@ def _own(member: FittedStructure, term: Term, X: np.ndarray, at: np.ndarray, sha
         # Standardised columns have mean zero up to sampling, and terms of task features are not divided.
         return 0.0, level + other
     return level, other if other > 1e-12 * level else 0.0
-
-
-def _by_column(member: FittedStructure, variances: dict[str, float]) -> Iterator[tuple[float, np.ndarray]]:
-    """Yield the variance of each term, and the share (d,) of each column in it.
-
-    The variance of linear and additive terms is divided in proportion to the variances of columns, that of smooth terms
-    in proportion to the inverse squared length scales, both times the variances of features, so that constant columns
-    have no share, and all categories of a column together count as one number.
-    """
-    X, weight = training_rows(member)[0], member.model.parts[0].weight
-    varies = np.average(X * X, axis=0, weights=weight)
-    varies[varies < 1e-12] = 0.0
-    for term in member.model.terms:
-        p = member.model.p_[term.name]
-        if isinstance(term, Linear | Additive):
-            own = np.exp(p["variances"])[term.of_column]
-        elif isinstance(term, Smooth) or (isinstance(term, TaskKernel) and term.smooth):
-            own = np.exp(-2.0 * p["lengths"])[term.of_column]
-        else:
-            continue
-        # The means of columns in groups count with their columns.
-        own = (own * varies[: len(own)]).reshape(-1, len(member.columns.center)).sum(0)
-        whole = sum(variances.get(name, 0.0) for name in {_name(term, "common"), _name(term, "own")})
-        yield whole, own / max(own.sum(), 1e-300)
 
 
 def missed_variance(member: FittedStructure) -> float:

@@ -213,12 +213,15 @@ class FittedStructure:
         return parts
 
     def predict(
-        self, X: np.ndarray, groups: Sequence[np.ndarray], kernels: Sequence[np.ndarray] = ()
+        self, X: np.ndarray, groups: Sequence[np.ndarray], kernels: Sequence[np.ndarray] = (), variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,)."""
+        """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,).
+
+        Without `variance`, variances are zero.
+        """
         X = self.columns(X) if self.means is None else self.means(self.columns(X), groups[0])
-        found = [self.model.predict(X, groups, kernels, part) for part in range(len(self.model.parts))]
-        variances: Any = [variance for _, variance in found]
+        found = [self.model.predict(X, groups, kernels, part, variance) for part in range(len(self.model.parts))]
+        variances = [np.zeros(len(X)) if v is None else v for _, v in found]
         if not self.wide:
             means = np.hstack([mean for mean, _ in found])
             return means, np.broadcast_to(np.stack(variances, axis=1), means.shape)

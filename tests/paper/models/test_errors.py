@@ -52,7 +52,7 @@ def test_bad_data_are_refused_before_any_kernel_is_evaluated():
         fit(tasks=alone, kernels=never)
     with pytest.raises(ValueError, match=r"task 'bea' has one class only \(0\); a classifier needs two or more"):
         fit_classes(y=np.where(TASKS == "bea", 0, LABELS), kernels=never)
-    with pytest.raises(ValueError, match=r"^X, column \d: Input X contains NaN: encode"):
+    with pytest.raises(ValueError, match=r"^X, column \d: Input X contains NaN: pass a data frame to Kin"):
         fit(X=np.where(np.arange(N)[:, None] == 3, np.nan, X), kernels=never)
     with pytest.raises(ValueError, match=r"Input y contains infinity"):
         fit(y=np.where(np.arange(N) == 3, np.inf, Y), kernels=never)
@@ -181,7 +181,7 @@ def test_bad_queries_are_refused(model):
         model.predict(X, tasks=TASKS[:3])
     with pytest.raises(ValueError, match=r"X has 2 features, but MKMTRLRegressor is expecting 3"):
         model.predict(X[:, :2], tasks=TASKS)
-    with pytest.raises(ValueError, match=r"^X, column \d: Input X contains NaN: encode"):
+    with pytest.raises(ValueError, match=r"^X, column \d: Input X contains NaN: pass a data frame to Kin"):
         model.predict(X * np.nan, tasks=TASKS)
     with pytest.raises(ValueError, match=r"fitted on one task, without tasks: leave them out"):
         fit(tasks=None).predict(X, tasks=TASKS)

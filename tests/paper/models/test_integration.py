@@ -146,7 +146,7 @@ def test_routed_tasks_give_finite_scores_with_folds_inside_tasks(rows, routing):
 
 def test_without_routing_the_warning_says_what_to_do():
     X, y, _, tasks = long_data(5)
-    with pytest.warns(UserWarning, match=r"give the estimator a task_column \(scikit-learn's cross-validation passes"):
+    with pytest.warns(UserWarning, match=r"give the estimator a task_column \(scikit-learn's cross_val_predict passes"):
         cross_val_score(MKMTRLRegressor(), X, y, cv=FOLDS, params={"tasks": tasks})
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import getdoc
-
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
@@ -67,7 +65,7 @@ def make_related_tasks(
     Bunch
         ``data`` (T * n_samples, K * n_features_per_kernel), ``target`` and ``tasks`` (labels "task00" and on), and
         ``data_test``, ``target_test``, ``tasks_test`` for the held-out rows; ``task_names`` (T,), ``groups`` (T,),
-        ``kernel_weights`` (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``, ``DESCR``.
+        ``kernel_weights`` (T, K) with rows that sum to one, ``kernels`` (list of K), ``feature_names``.
 
     Examples
     --------
@@ -124,5 +122,4 @@ def make_related_tasks(
         groups=groups,
         kernel_weights=weights,
         kernels=kernels,
-        DESCR=getdoc(make_related_tasks),
     )

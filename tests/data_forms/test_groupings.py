@@ -21,6 +21,7 @@ def test_columns_are_groupings():
     for given, name in [
         ({"tasks": TABLE}, "class"),
         ({"tasks": TABLE.to_dict("list")}, "class"),
+        ({"tasks": pd.MultiIndex.from_frame(TABLE)}, "class"),
         ({"tasks": TABLE.to_numpy()}, 1),
         ({"X": pd.DataFrame(X).set_axis(list("abc"), axis=1).join(TABLE), "task_column": ["school", "class"]}, "class"),
         ({"X": np.column_stack([X, TASKS, np.tile([7, 8, 9], 4)]), "task_column": [-2, -1]}, 4),

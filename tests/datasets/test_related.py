@@ -52,7 +52,7 @@ def test_long_form():
         assert bunch.target_test.shape == bunch.tasks_test.shape == (15,)
         assert np.unique(bunch.tasks).tolist() == ["task00", "task01", "task02", "task03", "task04"]
         assert np.unique(bunch.tasks_test, return_counts=True)[1].tolist() == [3] * 5
-        assert len(bunch.feature_names) == 8 and bunch.DESCR
+        assert len(bunch.feature_names) == 8
         assert len(bunch.kernels) == 4 and len({kernel.name for kernel in bunch.kernels}) == 4
 
 

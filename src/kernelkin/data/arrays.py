@@ -75,6 +75,8 @@ def as_table(values: Any, name: str) -> Table | None:
         named = list(zip(values.column_names, values.itercolumns(), strict=True))
     elif hasattr(values, "columns") and hasattr(values, "to_pandas"):
         return as_table(values.to_pandas(), name)
+    elif hasattr(values, "levels"):  # a pandas index of several levels
+        return as_table(values.to_frame(index=False), name)
     else:
         return None
     for column, count in Counter(column for column, _ in named).items():

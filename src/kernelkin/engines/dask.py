@@ -62,9 +62,11 @@ class Dask:
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
-        limits = ", ".join(sorted({f"{limit / 2**30:.3g} GiB" for limit in self._limits()})) or "none"
-        memory = f"(limit per worker: {limits}). Give workers more memory or fewer threads"
         running, message = self.client.status == "running", None
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values() if running else ()
+        sizes = [int(worker["memory_limit"]) for worker in workers if worker.get("memory_limit")]
+        limits = ", ".join(sorted({f"{size / 2**30:.3g} GiB" for size in sizes})) or "none"
+        memory = f"(limit per worker: {limits}). Give workers more memory or fewer threads"
         if isinstance(error, KilledWorker):
             message = (
                 f"workers died repeatedly while running the same task, {error.task!r}, most likely because they ran "
@@ -81,13 +83,6 @@ class Dask:
         if message is not None:
             raise ClusterError(message) from None
         raise error
-
-    def _limits(self) -> list[int]:
-        """Return the memory limits of workers in bytes; an empty list without a connection."""
-        if self.client.status != "running":
-            return []
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [int(worker["memory_limit"]) for worker in workers.values() if worker.get("memory_limit")]
 
 
 class DaskHeld:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,12 +43,7 @@ def mirror(G: np.ndarray, block: int = 128) -> None:
             columns = slice(left, left + block)
             G[rows, columns] = G[columns, rows].T
         corner = G[rows, rows]
-        np.copyto(corner, corner.T, where=_below_diagonal(len(corner)))
-
-
-@lru_cache(maxsize=8)
-def _below_diagonal(n: int) -> np.ndarray:
-    return np.tri(n, k=-1, dtype=bool)
+        np.copyto(corner, corner.T, where=np.tri(len(corner), k=-1, dtype=bool))
 
 
 def check_values(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:

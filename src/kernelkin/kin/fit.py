@@ -217,10 +217,9 @@ class KinPlan:
 
     def _weighs_new_groups(self) -> bool:
         """Return whether there are enough groups to hold out whole groups, and few enough rows to do it quickly."""
-        by_rows = isinstance(self.fit.cv, int | np.integer) and not self.rows.wide
+        rows, by_rows = self.rows, isinstance(self.fit.cv, int | np.integer) and not self.rows.wide
         # The terms of task features, and so their parameters, differ between exact fits and fits with features.
-        by_rows = by_rows and not self.rows.task_kernels
-        return by_rows and self.rows.n_groups[0] >= LEAST_GROUPS and self.rows.n_rows <= MANY_ROWS
+        return by_rows and not rows.task_kernels and rows.n_groups[0] >= LEAST_GROUPS and rows.n_rows <= MANY_ROWS
 
     def run(self, options: RunOptions) -> Fitted:
         """Fit and weight all structures, and return the attributes of the estimator."""
@@ -261,7 +260,9 @@ class KinPlan:
         weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
-        fitted = [member.fitted for member in members]
+        fitted, origins = [member.fitted for member in members], self.data.feature_origins
+        names = self.data.feature_names or [f"x{j}" for j in range(self.rows.X.shape[1])]
+        names = names if origins is None else [column for column, _ in origins]
         attributes = self._functions(members, weights) | {
             "tasks_": self.data.labels,
             "data_form_": self.data.form,
@@ -274,7 +275,7 @@ class KinPlan:
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
             "variance_components_": variance_shares(fitted, weights),
-            "column_shares_": column_shares(fitted, weights, self.rows, self._column_names()),
+            "column_shares_": column_shares(fitted, weights, self.rows, names),
             "features_": self._feature_quality(search),
         }
         if self.classes is not None:
@@ -297,11 +298,6 @@ class KinPlan:
         if search.half_features is not None:
             found |= dict(zip(("error", "error_with_half"), search.half_features, strict=True))
         return found
-
-    def _column_names(self) -> list[str]:
-        if self.data.feature_origins is not None:
-            return [column for column, _ in self.data.feature_origins]
-        return list(self.data.feature_names or (f"x{j}" for j in range(self.rows.X.shape[1])))
 
     def _functions(self, members: Sequence[Member], weights: np.ndarray) -> dict[str, Any]:
         """Return the functions and the held-out predictions used to calibrate them."""

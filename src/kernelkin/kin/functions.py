@@ -27,7 +27,6 @@ LINK_PULL, LINK_BOUNDS = 10.0, ((0.2, 3.0), (-2.0, 2.0))
 class KinFunctions:
     """The average of fitted structures."""
 
-    # members, weights: fitted structures and their weights.
     members: tuple[FittedStructure, ...]
     weights: np.ndarray
     new_weights: np.ndarray  # their weights for groups of the first grouping that were not in training
@@ -36,7 +35,6 @@ class KinFunctions:
     loss: Any = None  # the loss of a regressor, one of `losses.LOSSES`
     units: TargetUnits | None = None  # the units of the targets, for a regressor
     scores: Scores | None = None  # scores of held-out targets, for a regressor
-    # classes, link: classes and calibration, for a classifier.
     classes: ClassCodes | None = None
     link: Link | None = None
     kernels: GivenKernels | None = None  # user-supplied kernels

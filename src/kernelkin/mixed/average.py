@@ -67,10 +67,8 @@ class Search:
 
     Parameters
     ----------
-    data, likelihood, structures : the data and the models to fit.
     folds : (N,) the fold of each row; -1 for rows that are never held out.
     began, deadline : of `time.monotonic`. Fits on all rows may take half of the time.
-    n_jobs : number of threads.
     report : called with the number of finished fits, the number of all fits, and a text.
     n_features : number of features of a common smooth with many rows; None: depends on the number of rows.
     place : where the blocks of a fit are evaluated. On a cluster or a device, one fit runs at a time.

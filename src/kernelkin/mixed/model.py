@@ -56,18 +56,13 @@ class MixedModel:
     The objective is the negative log evidence of all parts, plus `rho` times the squared distances of each log
     parameter from its initial value and from the mean of its family.
 
-    Parameters
-    ----------
-    terms : the terms of the covariance; their names are distinct.
-    rho : strength of the prior on the parameters.
-    likelihood : the likelihood of the targets.
+    Names of terms are distinct.
 
     Attributes
     ----------
     p_ : the logs of the parameters, by term and family.
     noise_ : variance of the noise; 0 if the likelihood has none.
     value_ : the objective at the optimum.
-    n_evaluations_ : number of evaluations of the objective.
     """
 
     def __init__(self, terms: Sequence[Term], rho: float = 0.2, likelihood: Likelihood | None = None):

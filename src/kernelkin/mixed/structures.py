@@ -215,10 +215,7 @@ class FittedStructure:
     def predict(
         self, X: np.ndarray, groups: Sequence[np.ndarray], kernels: Sequence[np.ndarray] = (), variance: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances (q, r) of the function at rows (q, d) with group codes (q,).
-
-        Without `variance`, variances are zero.
-        """
+        """Return means and variances (q, r) at rows (q, d) with group codes (q,); zeros without `variance`."""
         X = self.columns(X) if self.means is None else self.means(self.columns(X), groups[0])
         found = [self.model.predict(X, groups, kernels, part, variance) for part in range(len(self.model.parts))]
         variances = [np.zeros(len(X)) if v is None else v for _, v in found]

@@ -207,7 +207,11 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
     own = even.own_weights(_best_strength(found[0][0]), every)
     # From one mix of all tasks, then from those of groups.
     for labels in (np.zeros(n_tasks, dtype=int), None):
-        labels = group_tasks(own) if labels is None else labels
+        if labels is None:
+            # The group of a task is the kernel whose weight in its own mix is most above the mean.
+            above = own - own.mean(axis=1, keepdims=True)
+            largest = np.argsort(-np.bincount(above.argmax(axis=0), minlength=len(own)), kind="stable")[:GROUPS]
+            labels = np.unique(above[largest].argmax(axis=0), return_inverse=True)[1]
         start, own, groups = own, own.copy(), []
         for label in range(labels.max() + 1):
             members = np.flatnonzero(labels == label)
@@ -232,14 +236,6 @@ def choose_mixes(operator: SharedOperator, Y: np.ndarray, *, has_intercept: bool
 def _best_strength(errors: np.ndarray) -> float:
     """Return the strength that is best for all tasks together, from their errors (c, T)."""
     return float(STRENGTHS[errors.mean(axis=1).argmin()])
-
-
-def group_tasks(own: np.ndarray) -> np.ndarray:
-    """Return the group (T,) of each task: the kernel whose weight in its own mix (K, T) is most above the mean."""
-    above = own - own.mean(axis=1, keepdims=True)
-    sizes = np.bincount(above.argmax(axis=0), minlength=len(own))
-    kept = np.argsort(-sizes, kind="stable")[:GROUPS]
-    return np.unique(above[kept].argmax(axis=0), return_inverse=True)[1]
 
 
 def expected_gains(gains: np.ndarray, variance: np.ndarray) -> np.ndarray:

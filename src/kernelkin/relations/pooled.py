@@ -195,11 +195,6 @@ class CommonFit:
         y = self._centre(self.fitted + signs[:, None] * self.errors)
         return y - self.smooth(y)
 
-    def noise_of_means(self, features: np.ndarray) -> float:
-        """Return the expected contribution of errors to the squared norm of the mean of features times values."""
-        gain = features.T @ (self.U * self.shrink) / len(features)
-        return float(np.square(self.errors).sum(axis=1).mean() * np.square(gain).sum())
-
 
 def even_features(features: np.ndarray, floor: float) -> np.ndarray:
     """Return features (n, m) rescaled so that directions above this share of the variance have similar variances."""

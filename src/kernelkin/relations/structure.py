@@ -211,7 +211,10 @@ def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
     deviations = scores.scores(fit.residuals) / root[:, None, None]
     # The common function in the same units as the deviations: means of features times values.
     common = features.T @ fit.fitted / len(features)
-    shared = max(float(np.square(common).sum()) - fit.noise_of_means(features), 0.0)
+    # What errors are expected to add to the squared norm of these means.
+    gain = features.T @ (fit.U * fit.shrink) / len(features)
+    noise = float(np.square(fit.errors).sum(axis=1).mean() * np.square(gain).sum())
+    shared = max(float(np.square(common).sum()) - noise, 0.0)
     cross = np.einsum("tjo,jo->t", deviations, common)
     products = shared + cross[:, None] + cross + scores.matrix(fit.residuals) / np.outer(root, root)
     member = (groups[:, None] == np.arange(groups.max() + 1)) * data.sizes[:, None].astype(np.float64)

@@ -278,14 +278,6 @@ def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
     return {"name": one.column.name, "unit": one.column.unit, "kind": one.kind, "values": shown}
 
 
-def _steps(one: ColumnValues, most: int) -> list[int]:
-    """Return the positions of at most `most` evenly spaced numbers or dates, or of the first max(most, 4) texts."""
-    n = len(one.values)
-    if one.kind == "text":
-        return list(range(min(n, max(most, 4))))
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int)).tolist()
-
-
 def _effect(one: ColumnValues, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
     """Return the mean of curves (n, V), the range of most curves around it, and the change along curves.
 
@@ -314,7 +306,10 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
     codes = np.append(groups, -1) if has_new else groups
     each = int((GRID_SIZE / len(codes)) ** (1 / len(columns)))
     most = max(min(each, GRID_VALUES if len(columns) > 1 else 2 * FEW_VALUES), 2)
-    steps = [_steps(one, most) for one in columns]
+    # Evenly spaced numbers or dates, or the first texts.
+    counts = [(len(one.values), one.kind == "text") for one in columns]
+    every = [np.arange(n) if text else np.linspace(0, n - 1, min(n, most)).round() for n, text in counts]
+    steps = [np.unique(at[: max(most, 4)]).astype(int).tolist() for at in every]
     row = X[np.square(X - X.mean(axis=0)).sum(axis=1).argmin()]
     points = np.meshgrid(*steps, indexing="ij")
     rows = np.tile(row, (points[0].size, 1))

@@ -90,15 +90,12 @@ NAMED_PENALTIES: dict[str, Any] = {
 
 
 def choose_kernel(kernel: Any, names: list[str]) -> int:
-    """Return the position of a kernel given by position, by name or as None.
-
-    "rbf", "linear" and "poly" are the kernels of `resolve_kernels`. None is "rbf", else "linear", else the first.
-    """
+    """Return the position of a kernel given by position, by name, or as None: "rbf", else "linear", else the first."""
     if kernel is None:
         wanted = [resolve_kernels(name)[0].name for name in ("rbf", "linear")]
         return next((names.index(name) for name in wanted if name in names), 0)
     if isinstance(kernel, str):
-        if kernel not in names and kernel in ("rbf", "linear", "poly"):
+        if kernel not in names and kernel in ("rbf", "linear", "poly", "tanimoto"):
             kernel = resolve_kernels(kernel)[0].name
         if kernel not in names:
             raise ValueError(f"unknown kernel={kernel!r}; the kernels are {listing(names)}")

@@ -1,8 +1,10 @@
 """Counts: Poisson deviance of held-out rows, Kin beside the Poisson mixed models of GPBoost, on made and real data.
 
 python -m benchmarks counts -- --seeds 10
+RDATASETS=DIR python -m benchmarks counts -- --more --seeds 3 --first 0
 
-The real data are the seizures of 59 patients in four periods (Thall and Vail 1990), from the files of statsmodels.
+The real data are the seizures of 59 patients in four periods (Thall and Vail 1990), from the files of statsmodels. With
+`--more`, they are five sets of Rdatasets, from a copy in a folder that has, for example, lme4/grouseticks.csv.
 Rows are added to `benchmarks/results/counts.jsonl`.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
 from pathlib import Path
@@ -21,6 +24,17 @@ from kernelkin import KinRegressor
 
 RESULTS = Path(__file__).parent / "results" / "counts.jsonl"
 PROBLEMS = ("levels and slopes, exposure", "levels and a smooth", "slopes of groups", "seizures")
+# File, group, target, columns of numbers, columns of texts, and the largest number of groups.
+MORE = {
+    "ticks on chicks": ("lme4/grouseticks", "BROOD", "TICKS", ["HEIGHT"], ["YEAR"], 200),
+    "fruits of plants": ("lme4/Arabidopsis", "gen", "total.fruits", ["nutrient"], ["amd", "status", "rack"], 200),
+    "visits to doctors": (
+        *("COUNT/rwm5yr", "id", "docvis"),
+        *(["age", "hhninc", "educ", "outwork", "female", "married"], [], 120),
+    ),
+    "days in hospital": ("COUNT/medpar", "provnum", "los", ["hmo", "white", "age80"], ["type"], 200),
+    "days after surgery": ("COUNT/azpro", "hospital", "los", ["procedure", "sex", "admit", "age75"], [], 200),
+}
 
 
 def made(kind: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -50,6 +64,21 @@ def seizures(seed: int) -> tuple[np.ndarray, ...]:
     held = np.random.default_rng(seed).integers(1, 5, table["subject"].max() + 1)
     is_test = (table["period"] == held[table["subject"]]).to_numpy()
     return X.astype(float), table["y"].to_numpy(), table["subject"].to_numpy(), np.zeros(len(X)), is_test
+
+
+def real(name: str, seed: int) -> tuple[np.ndarray, ...]:
+    """Half of the rows of each group, at most eight of them, are known."""
+    import pandas as pd
+
+    file, group, target, numbers, texts, most = MORE[name]
+    table = pd.read_csv(Path(os.environ["RDATASETS"], f"{file}.csv")).dropna(subset=[group, target, *numbers, *texts])
+    kept = np.random.default_rng(0).permutation(table[group].unique())[:most]
+    table = table[table[group].isin(kept) & (table.groupby(group)[target].transform("size") > 1)]
+    X = pd.get_dummies(table[numbers + texts].astype(dict.fromkeys(texts, str)), drop_first=True).to_numpy(dtype=float)
+    place = table.assign(random=np.random.default_rng(seed).random(len(table))).groupby(group)["random"].rank()
+    is_test = place > np.clip(table.groupby(group)[target].transform("size") // 2, 1, 8)
+    X, tasks = (X - X.mean(0)) / X.std(0), np.unique(table[group].astype(str), return_inverse=True)[1]
+    return X, table[target].to_numpy(), tasks, np.zeros(len(X)), is_test.to_numpy()
 
 
 def kin(X, y, tasks, offset, test) -> np.ndarray:
@@ -82,13 +111,14 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks counts --", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=10, help="the first seed; 0 to 5 were seen before")
+    parser.add_argument("--more", action="store_true", help="five real sets from the folder RDATASETS")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     print("| data | " + " | ".join(CONTENDERS) + " |\n|" + " --- |" * (1 + len(CONTENDERS)))
-    for kind, problem in enumerate(PROBLEMS):
+    for kind, problem in enumerate(MORE if options.more else PROBLEMS):
         found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
         for seed in range(options.first, options.first + options.seeds):
-            data = made(kind, seed) if kind < 3 else seizures(seed)
+            data = real(problem, seed) if options.more else made(kind, seed) if kind < 3 else seizures(seed)
             for name, contender in CONTENDERS.items():
                 began = time.perf_counter()
                 deviance = float(mean_poisson_deviance(data[1][data[4]], np.maximum(contender(*data), 1e-9)))

@@ -290,11 +290,8 @@ def _typed(parameter: Parameter) -> str:
 
 
 def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:
-    lines = [title, "-" * len(title)]
-    for name, kind, text in entries:
-        lines.append(f"{name} : {kind}")
-        lines.append(_indented(text))
-    return "\n".join([*lines, ""])
+    lines = [f"{name} : {kind}\n{_indented(text)}" for name, kind, text in entries]
+    return "\n".join([title, "-" * len(title), *lines, ""])
 
 
 @functools.cache

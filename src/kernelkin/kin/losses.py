@@ -66,10 +66,7 @@ class SquaredLoss:
     def held_out(
         self, members: Sequence[Member], weights: np.ndarray, labelled: LabelledRows, units: TargetUnits
     ) -> tuple[np.ndarray, np.ndarray, TargetUnits]:
-        """Return means and deviations of the targets of all rows by fits without them, and the units for predictions.
-
-        `weights` (M,) are those of the members.
-        """
+        """Return means and deviations of targets by fits without them, for weights (M,) of members, and final units."""
         parts = [(member.mean, member.variance + member.noise[:, None]) for member in members]
         mean, variance = (part.reshape(labelled.y.shape) for part in average(parts, weights.tolist()))
         location, spread = _of_rows(units, labelled)

@@ -194,10 +194,7 @@ def wide_contrasts(fitted: FittedStructure, Q, A, at, M) -> tuple[np.ndarray, np
 
 
 def variance_shares(fitted: Sequence[FittedStructure], weights: np.ndarray) -> dict[str, float]:
-    """Return shares of terms and noise in the variance of the targets: averages over structures with these weights.
-
-    They sum to one, and are in descending order.
-    """
+    """Return shares of terms and noise in the variance of targets, in descending order, averaged over structures."""
     terms = Counter[str]()
     for member, weight in zip(fitted, weights.tolist(), strict=True):
         parts = _of_structure(member)

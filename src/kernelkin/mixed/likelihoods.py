@@ -81,10 +81,7 @@ class LabelRegression(Gaussian):
 
 
 class Laplace:
-    """A likelihood whose evidence is approximated by a Gaussian at the mode.
-
-    In its methods, f includes the noise of the rows, if the likelihood has any.
-    """
+    """A likelihood whose evidence is approximated by a Gaussian at the mode; f includes the noise of rows, if any."""
 
     has_noise = False
     log_scale = 0.0

@@ -435,12 +435,12 @@ class Additive(Term):
         K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)
         v, lengths, saved = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), []
         for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
+            # As in `matern`, but with the derivative with respect to the log of the length scale; faster in place.
             r = gap / lengths[family]
             e = xp.exp(-r)
             third = r * r / 3.0
             kernel = (1.0 + r + third) * e
             r += 1.0
-            # The derivative with respect to the log of the length scale.
             r *= third
             r *= e
             K += v[family] * kernel
@@ -460,31 +460,47 @@ class Additive(Term):
         factor = sharing if self.grouping is None else 1.0
         return zeros(rows.X.shape[:2], rows.X) + factor * float(np.exp(p["variances"])[self.of_column].sum())
 
-    def _columns(self, p, rows):
-        """Yield for each column its family, a smooth of this column, its parameters, and the rows."""
-        zero = np.zeros(1, dtype=np.intp)
-        for j, family in enumerate(self.of_column.tolist()):
-            part = Smooth(zero, own=False, landmarks=self.landmarks[j][:, None])
-            own = {"common": p["variances"][[family]], "lengths": p["lengths"][[family]]}
-            yield family, part, own, Rows(rows.X[:, :, [j]], rows.groups, rows.mask)
+    @cached_property
+    def _sets(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Columns with the same number of landmarks, whose features are computed together: positions, values (c, m)."""
+        counts = np.array(list(map(len, self.landmarks)))
+        found = [np.flatnonzero(counts == count) for count in np.unique(counts)]
+        return [(at, np.array([self.landmarks[j] for j in at.tolist()])) for at in found]
 
     @property
     def n_dense(self) -> int:
         return sum(map(len, self.landmarks))
 
     def features(self, p, rows):
-        parts = [part.features(own, alone) for _, part, own, alone in self._columns(p, rows)]
-        return library(rows.X).concatenate([Phi for Phi, _ in parts], axis=2), [saved for _, saved in parts]
+        found, saved, xp = [], [], library(rows.X)
+        for at, landmarks in self._sets:
+            Z = like(landmarks, rows.X)[:, None, :]
+            x = rows.X[:, :, like(at, rows.X)].reshape(-1, len(at)).T[:, :, None]
+            logs = (p[name][self.of_column[at], None, None] for name in ("lengths", "variances"))
+            lengths, scales = (like(np.exp(part), Z) for part in logs)
+            D, D_landmarks = ((x - Z) / lengths) ** 2, ((swap(Z) - Z) / lengths) ** 2
+            (kernel, slope), (K, slope_at_landmarks) = matern(D), matern(D_landmarks)
+            diagonals(K)[...] += JITTER
+            root = scales**0.5 * swap(xp.linalg.inv(xp.linalg.cholesky(K)))
+            found.append((kernel @ root).swapaxes(0, 1).reshape(*rows.X.shape[:2], -1))
+            # The derivatives of both kernels with respect to the logs of length scales.
+            saved.append((root, slope * D, slope_at_landmarks * D_landmarks / scales))
+        return xp.concatenate(found, axis=2), saved
 
     def features_gradient(self, p, rows, G, Phi, saved):
         found, begin = np.zeros_like(p["lengths"]), 0
-        for (family, part, own, alone), kept in zip(self._columns(p, rows), saved, strict=True):
-            at = slice(begin, begin := begin + len(part.landmarks))
-            found[family] += part.features_gradient(own, alone, G[:, :, at], Phi[:, :, at], kept)["lengths"][0]
+        for (at, landmarks), (root, by_rows, by_landmarks) in zip(self._sets, saved, strict=True):
+            part = slice(begin, begin := begin + landmarks.size)
+            G_set, Phi_set = (M[:, :, part].reshape(-1, *landmarks.shape).swapaxes(0, 1) for M in (G, Phi))
+            # As for `Smooth`: Phi = C root, where C is the kernel between rows and landmarks.
+            inner = root @ (swap(Phi_set) @ G_set) @ swap(root)
+            of_column = ((G_set @ swap(root)) * by_rows).sum((1, 2)) - 0.5 * (inner * by_landmarks).sum((1, 2))
+            found += np.bincount(self.of_column[at], to_numpy(of_column), len(found))
         return {"lengths": found}
 
     def scale_gradient(self, p, of_feature):
-        return {"variances": by_family(np.repeat(self.of_column, list(map(len, self.landmarks))), of_feature)}
+        families = [np.repeat(self.of_column[at], landmarks.shape[1]) for at, landmarks in self._sets]
+        return {"variances": by_family(np.concatenate(families), of_feature)}
 
 
 @dataclass(frozen=True)

@@ -201,13 +201,9 @@ class PairSource:
         self.sizes = np.array([len(rows) for rows in data.rows])
         self.cost = np.concatenate(costs)
         self.ends, self.last = np.cumsum(self.cost), np.cumsum(self.sizes) - 1
-        parts = zip(data.y, costs, strict=True)
-        self.targets = np.concatenate(
-            [
-                np.unique(y, return_inverse=True)[1].astype(np.float64) if classes else _standard(y, cost)
-                for y, cost in parts
-            ]
-        )
+        pairs = zip(data.y, costs, strict=True)
+        parts = [np.unique(y, return_inverse=True)[1] * 1.0 if classes else _standard(y, cost) for y, cost in pairs]
+        self.targets = np.concatenate(parts)
         # Tasks on the same rows share one scaling.
         self.one_scaling = data.form == "wide"
         self.scalings: Any = None

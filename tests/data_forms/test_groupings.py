@@ -36,6 +36,10 @@ def test_columns_are_groupings():
 def test_one_column_is_no_further_grouping():
     assert read(tasks=TABLE[["school"]]).groupings == read(tasks=TASKS).groupings == ()
     assert read(tasks={"school": TASKS}).labels.tolist() == [10, 20, 30]
+    known = read(tasks=TABLE[["school"]])
+    options = {"known": known.labels, "form": "long", "task_name": known.task_name}
+    asked = TABLE[["school"]].rename(columns={"school": "School"})
+    np.testing.assert_array_equal(read_queries(X, asked, **options).codes, np.repeat([2, 0, 1], 4))
     assert read(tasks=TABLE[["school"]]).task_name == "school" and read(tasks=TASKS).task_name is None
 
 

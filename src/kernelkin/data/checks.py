@@ -282,10 +282,10 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
 
 
 def order_groupings(given: dict[Any, np.ndarray], names: Collection[Any]) -> list[np.ndarray]:
-    """Return groupings in the order of the `names` of the fit; by position if one of the two has no names."""
+    """Return groupings in the order of the `names` of the fit; by position if there is one, or one has no names."""
     if set(given) == set(names):
         return [given[name] for name in names]
-    if len(given) != len(names) or all(isinstance(name, str) for name in [*given, *names]):
+    if len(given) != len(names) or (len(names) > 1 and all(isinstance(name, str) for name in [*given, *names])):
         known, asked = (f"{len(own)} ({listing(list(own))})" if len(own) > 1 else "one" for own in (names, given))
         raise ValueError(f"groupings of rows: this model was fitted on {known}, but got {asked}")
     return list(given.values())

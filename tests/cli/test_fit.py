@@ -217,7 +217,7 @@ def test_counts_with_their_exposure(run, tmp_path):
         tmp_path / "m.kin",
     ]
     out = run(*argv, "--loss", "poisson", "--set", "cv=2", compares=True)
-    assert "Counts: on request; exposure: 'hours'." in out and "groups never seen" in out
+    assert "Counts: 'sold', as the options say; exposure: 'hours'." in out and "groups never seen" in out
     saved = load_model(tmp_path / "m.kin")
     assert [column.name for column in saved.schema.columns] == ["x"]
     assert report_of_files([saved]).models[0]["drivers"]["quantity"] == "sold at hours = 1"

@@ -199,7 +199,7 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
             f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must not be written as text"
         )
     if arguments.regression or arguments.classification:
-        return arguments.regression, "on request"
+        return arguments.regression, f"{name!r}, as the options say"
     if not numeric:
         return False, f"{name!r} is text with {distinct} distinct values"
     whole = bool((values == values.round()).all())

@@ -294,10 +294,9 @@ def _section(title: str, entries: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join([title, "-" * len(title), *lines, ""])
 
 
-@functools.cache
-def _indented(text: str) -> str:
-    """Wrap a text; cached, because wrapping would take a large part of the import time."""
-    return textwrap.fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+# Cached, because wrapping would take a large part of the import time.
+_wrap = functools.partial(textwrap.fill, width=_WIDTH, initial_indent="    ", subsequent_indent="    ")
+_indented = functools.cache(_wrap)
 
 
 def _insert(doc: str, sections: str) -> str:

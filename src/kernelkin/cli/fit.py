@@ -34,7 +34,7 @@ SECONDS = 60.0
 # With more tasks the test of their relations takes minutes.
 MOST_TASKS = 400
 PERMUTATIONS = 99
-# Run times of a comparison and of the test of relations, relative to the fit: first for Kin, then for other models.
+# Run times of a comparison (of 80 groups) and of the test of relations, relative to the fit: for Kin and other models.
 _COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 
 
@@ -48,17 +48,17 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     recipe, schema = replace(recipe, problem=problem), problem.schema
     time_position(schema, arguments)
     _show_data(terminal, arguments, problem)
-    command = shlex.join(["kernelkin", *arguments.argv])
-    about: dict[str, Any] = {"data": display_name(arguments.data), "command": command}
-    comparison = [] if arguments.no_comparison else [_COMPARISON[recipe.name != SEARCHED and not arguments.cv]]
-    weights = [1.0, *comparison, _RELATIONS[recipe.name != SEARCHED]]
+    about: dict = {"command": shlex.join(["kernelkin", *arguments.argv]), "data": display_name(arguments.data)}
+    n_groups = max(len(problem.targets), problem.frame[list(problem.tasks[:1])].nunique().sum())
+    work = (0.8 + n_groups / 400) * _COMPARISON[recipe.name != SEARCHED and not arguments.cv]
+    weights = [1.0, *([] if arguments.no_comparison else [work]), _RELATIONS[recipe.name != SEARCHED]]
     with Progress(len(weights), weights=weights) as progress:
         progress.begin(f"{recipe.name} on {len(problem.frame)} rows")
         model = recipe.fit(progress)
         about["task_rows"] = _task_rows(model, problem)
         save_model(model, arguments.out, schema=schema, about=about)
         progress.clear()
-        if comparison:
+        if not arguments.no_comparison:
             with _cannot_lose(arguments.out):
                 about |= _compare(model, recipe, terminal, progress)
             terminal.say()

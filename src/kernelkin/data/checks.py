@@ -291,12 +291,12 @@ def order_groupings(given: dict[Any, np.ndarray], names: Collection[Any]) -> lis
     return list(given.values())
 
 
-def first_labels(model: Any, X: Any, tasks: Any) -> np.ndarray | None:
-    """Return the task of each row, from `tasks` or the task column of X; None if there is neither."""
-    if tasks is None and (column := getattr(model, "task_column", None)) is not None:
+def first_labels(X: Any, tasks: Any, column: Any = None, name: Any = None) -> np.ndarray | None:
+    """Return the group of each row (n,) in the grouping `name`, else in the first one; None without groups."""
+    if tasks is None and column is not None:
         tasks = split_task_columns(read_rows(X), column)[1]
     groups = {} if tasks is None else read_groupings(tasks)
-    return groups.get(getattr(model, "task_name_", None), next(iter(groups.values()), None))
+    return groups.get(name, next(iter(groups.values()), None))
 
 
 def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:

@@ -212,8 +212,7 @@ def log_factor(y: np.ndarray, mean: np.ndarray, weight: np.ndarray) -> float:
 
     Means are too large, for example, if the noise of log rates has shorter tails than a normal distribution.
     """
-    known = ~np.isnan(mean)
-    y, mean, weight = y[known], mean[known], weight[known]
+    y, mean, weight = (part[~np.isnan(mean)] for part in (y, mean, weight))
     log = np.log((1.0 + weight @ y) / (1.0 + weight @ mean))
     variance = weight @ (y - mean) ** 2 / (1.0 + weight @ mean) ** 2
     return float(log * max(0.0, 1.0 - variance / max(log**2, 1e-300)))

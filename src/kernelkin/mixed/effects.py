@@ -28,8 +28,6 @@ from .terms import Curves, Given, Linear, Smooth, TaskKernel, Term
 NOISE = "noise"
 # Maximum number of rows that are used to compute variances.
 SAMPLE = 300
-# Number of entries of rows with a changed column that are predicted at a time.
-MOST_ENTRIES = 2_000_000
 # Number of contrasts, and of training rows, that are computed at a time.
 CONTRASTS, CHUNK = 64, 2_000
 
@@ -219,7 +217,8 @@ def column_shares(
         return {}
     each = {name: np.flatnonzero(np.array(names) == name) for name in dict.fromkeys(names)}
     at = np.random.RandomState(0).permutation(data.n_rows)[: min(200, max(20, 10_000 // len(each)))]
-    step, squares = max(1, MOST_ENTRIES // (len(at) * d)), Counter[str]()
+    # Some columns are changed at a time, to limit memory.
+    step, squares = max(1, 2_000_000 // (len(at) * d)), Counter[str]()
     for begin in range(0, len(each), step):
         chosen = list(each)[begin : begin + step]
         rows = np.repeat(data.X[None, at], 1 + len(chosen), axis=0)

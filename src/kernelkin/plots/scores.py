@@ -144,7 +144,8 @@ class IntervalsDisplay(Display):
         """
         predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
         y = np.asarray(y, dtype=np.float64)
-        labels: Any = estimator.tasks_ if y.ndim == 2 else first_labels(estimator, X, tasks)
+        own = (getattr(estimator, name, None) for name in ("task_column", "task_name_"))
+        labels: Any = estimator.tasks_ if y.ndim == 2 else first_labels(X, tasks, *own)
         labels, known = np.broadcast_to("all rows" if labels is None else labels, y.shape), ~missing(y)
         return cls(predicted[known], y[known], ends[known], labels[known], coverage=coverage).plot(ax)
 

@@ -102,7 +102,8 @@ def rows_of_table(saved: SavedModel, frame: Any, source: str) -> dict[str, HeldO
 
 def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[str, HeldOutRows]:
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
-    labels = first_labels(getattr(model, "best_estimator_", model), X, tasks)
+    own = (getattr(getattr(model, "best_estimator_", model), name, None) for name in ("task_column", "task_name_"))
+    labels = first_labels(X, tasks, *own)
     return _predicted(SavedModel(model), X, as_array(y, "y"), labels, source, {} if tasks is None else {"tasks": tasks})
 
 

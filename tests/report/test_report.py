@@ -384,3 +384,13 @@ def test_of_many_columns_those_with_the_largest_effects_are_shown():
     assert [column["name"] for column in shown["grid"]["columns"]] == names[:3]
     sizes = [len(column["values"]) for column in shown["grid"]["columns"]]
     assert len(shown["grid"]["mean"][0]) == np.prod(sizes) and 2 * np.prod(sizes) <= 12_000 and min(sizes) > 3
+
+
+def test_a_date_of_small_effect_has_an_effect_and_a_slider():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(80, 4)), columns=list("abcd"))
+    y = table.sum(axis=1) + 0.1 * rng.normal(size=80)
+    table["day"] = pd.date_range("2024-01-01", periods=80)
+    shown = KinRegressor(cv=2).fit(table, y, tasks=np.arange(80) % 4).report().models[0]["drivers"]
+    assert "day" in [effect["name"] for effect in shown["effects"][3:]]
+    assert [column["name"] for column in shown["grid"]["columns"]][2:] == ["day"]

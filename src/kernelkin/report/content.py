@@ -33,7 +33,7 @@ MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
 TAILS = (0.05, 0.95)
 # Curves of groups: maximum numbers of groups, of columns, and of rows to average over, in all groups together.
 CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 750
-# The grid of predictions: maximum numbers of columns, of groups, of values of a column, and of predictions in total.
+# The grid of predictions: maximum numbers of columns (one is a date), groups, values of a column, and predictions.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
 
 
@@ -206,8 +206,7 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
     if is_classifier(model) and len(model.classes_) > 2:
         return {**found, "quantity": None, "reason": "the model has more than two classes"}
-    rows = effect_rows(model)
-    if rows is None:
+    if (rows := effect_rows(model)) is None:
         return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
     X, codes = rows
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
@@ -220,7 +219,8 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
         quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
     found |= {"quantity": quantity, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
-        found["grid"] = grid_content(saved, X, [one for one, _ in effects[:GRID_COLUMNS]])
+        first = sorted(enumerate(effects), key=lambda each: each[0] > 1 and each[1][0].kind != "date")[:GRID_COLUMNS]
+        found["grid"] = grid_content(saved, X, [one for _, (one, _) in first])
     return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 

@@ -285,8 +285,10 @@ def _held_out(
     """
     found = {}
     cost = dict.fromkeys(models, 1.0) | {name: fixed + own * rows.n_groups for name, (fixed, own) in _WORK.items()}
-    each = sum(cost[name] for name in models)
-    total = each * sum(len(np.unique(folds[folds >= 0])) for folds in parts.values())
+    # Separate models cannot predict a new group, and some other models refuse it.
+    known = {SEPARATE, *(k for k, made in models.items() if getattr(_inner(made), "unknown_tasks", "") == "error")}
+    asked = {question: [k for k in models if question != NEW_GROUPS or k not in known] for question in parts}
+    work = {q: sum(cost[k] for k in asked[q]) * len(np.unique(folds[folds >= 0])) for q, folds in parts.items()}
     began, done = time.monotonic(), 0.0
     # Fits of few rows are too short for processes, and fits of many use all threads.
     ours, model = next(iter(models.items()))
@@ -294,25 +296,22 @@ def _held_out(
     parallel = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
-        work = each * len(numbers)
-        if question == NEW_GROUPS and time_limit and (time.monotonic() - began) * (done + work) / done > time_limit:
+        spent = time.monotonic() - began
+        if question == NEW_GROUPS and time_limit and spent * (done + work[question]) / done > time_limit:
             continue
-        # Separate models cannot predict a new group, and some other models refuse it.
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
-        known = {name for name, made in models.items() if getattr(_inner(made), "unknown_tasks", "") == "error"}
-        names = set(models) - known - {SEPARATE} if question == NEW_GROUPS else models
-        values = {name: np.full(shape, np.nan) for name in models if name in names}
+        values = {name: np.full(shape, np.nan) for name in asked[question]}
         has_ends = not rows.classification and (question != NEW_GROUPS or isinstance(_inner(model), KinRegressor))
         ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
         jobs, first = list(product(numbers, values)), ours if has_ends else None
         results = parallel(delayed(rows.predict)(models[name], folds != k, name == first) for k, name in jobs)
-        report(done / total, question)
+        report(done / sum(work.values()), question)
         for number, ((k, name), (mean, own)) in enumerate(zip(jobs, results, strict=True)):
             values[name][folds == k] = mean
             if own is not None and ends is not None:
                 ends[folds == k] = own
             done += cost[name]
-            report(done / total, f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
+            report(done / sum(work.values()), f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
         found[question] = values, ends
     return found
 

@@ -124,14 +124,7 @@ class MultiTaskEstimator(TaskRouted):
 
         Tasks that are too small raise an error, unless they share parts of their functions.
         """
-        data = self.read_rows(X, y, tasks, sample_weight, encode=encode)
-        if faults := tiny_tasks(data, classification=is_classifier(self)):
-            refuse_tiny_tasks(data, faults, self.borrowing_tasks(data), classification=is_classifier(self))
-        return data
-
-    def read_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any = None, **options: Any) -> TaskData:
-        """Return the validated arguments of `fit`, whatever the number of rows of each task."""
-        rows = read_rows(X)
+        rows, classification = read_rows(X), is_classifier(self)
         # Sets `n_features_in_` and `feature_names_in_`.
         validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True)
         data = read_training(
@@ -139,10 +132,10 @@ class MultiTaskEstimator(TaskRouted):
             y,
             tasks,
             sample_weight,
-            classification=is_classifier(self),
+            classification=classification,
             task_column=self.task_column,
             precomputed=self.__sklearn_tags__().input_tags.pairwise,
-            **options,
+            encode=encode,
         )
         if data.groupings and not self.takes_groupings:
             further = listing([grouping.name for grouping in data.groupings])
@@ -150,6 +143,8 @@ class MultiTaskEstimator(TaskRouted):
                 f"{type(self).__name__} takes one grouping of rows, but got {1 + len(data.groupings)}: leave out "
                 f"{further}"
             )
+        if faults := tiny_tasks(data, classification=classification):
+            refuse_tiny_tasks(data, faults, self.borrowing_tasks(data), classification=classification)
         return data
 
     def read_queries(self, X: Any, tasks: Any) -> Queries:

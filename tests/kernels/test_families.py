@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import pairwise
 
 from kernelkin.kernels.families import (
+    LinearKernel,
     default_kernels,
     gaussian_kernels,
     linear_kernels,
@@ -13,7 +14,7 @@ from kernelkin.kernels.families import (
     tanimoto_kernels,
     view_kernels,
 )
-from kernelkin.kernels.kernel import Kernel, LinearKernel, evaluate, fit_kernels, median_distance
+from kernelkin.kernels.kernel import Kernel, evaluate, fit_kernels, median_distance
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from kernelkin.kernels import kernel as kernel_module
-from kernelkin.kernels.families import gaussian_kernels, polynomial_kernels, resolve_kernels
+from kernelkin.kernels.families import GaussianKernel, gaussian_kernels, polynomial_kernels, resolve_kernels
 from kernelkin.kernels.grams import mirror
-from kernelkin.kernels.kernel import GaussianKernel, evaluate, fit_kernels, median_distance
+from kernelkin.kernels.kernel import evaluate, fit_kernels, median_distance
 
 
 def brute_median(X, repeats=None):

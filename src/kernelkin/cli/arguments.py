@@ -83,9 +83,7 @@ def _data(parser: ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--classification", action="store_true", help="treat the target as a class")
     kind.add_argument("--regression", action="store_true", help="treat the target as a number")
-    kind.add_argument(
-        "--loss", metavar="NAME", help="loss of Kin for numbers: squared (default), or poisson for counts"
-    )
+    kind.add_argument("--loss", metavar="NAME", help="loss of Kin, such as poisson for counts (default: squared)")
     exposure = parser.add_mutually_exclusive_group()
     exposure.add_argument(
         "--exposure", metavar="COL", help="column with the exposure of each count, such as time at risk"

@@ -119,11 +119,11 @@ class Workers(SingleThreadedBLAS):
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Apply a function to every item; return the results in order."""
         if self.pool is None:
-            return serially(function, items)
+            return list(map(function, items))
         items = list(items)
         size = -(-len(items) // (_PIECES_PER_THREAD * self.n_jobs)) or 1
         pieces = [items[start : start + size] for start in range(0, len(items), size)]
-        return [result for part in self.pool.map(lambda piece: serially(function, piece), pieces) for result in part]
+        return [result for part in self.pool.map(lambda piece: list(map(function, piece)), pieces) for result in part]
 
 
 class Jobs(Workers):

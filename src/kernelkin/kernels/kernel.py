@@ -7,22 +7,27 @@ with a name and columns; a `FittedKernel` has all that depends on training rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..data.arrays import listing
-from .grams import check_values, mirror
+from .grams import mirror
+
+if TYPE_CHECKING:
+    from ..data.forms import TaskData
 
 Columns = int | str | slice | Iterable[int] | Iterable[str] | None
 
+# The base values of functions of squared distances.
+DISTANCES = "squared distances"
+# Warn if the largest standard deviation of a column is more than this many times the smallest.
+MAX_RATIO = 100.0
 # The median distance uses at most this many rows, because its time is more than linear.
 MAX_ROWS = 1000
-# A callable returns only matrices: values at pairs are the diagonal of a block of this many pairs.
-PAIR_BLOCK = 64
 
 
 def median_distance(X: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
@@ -54,10 +59,12 @@ class KernelFunction:
 
     Base values are computed once for all kernels with the same columns and the same `base`. Functions with an empty
     `base` do not share base values. `known_psd` says whether Gram matrices are positive semi-definite by theory.
+    `relative` says whether parameters are in units of the median distance of training rows.
     """
 
     base: ClassVar[str] = "inner products"
     known_psd: ClassVar[bool] = True
+    relative: ClassVar[bool] = False
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
         """Compute base values: X (n, d), Y (m, d) or None for X -> out (n, m). `name` is used in error messages."""
@@ -74,145 +81,17 @@ class KernelFunction:
         if out is not values:
             out[...] = values
 
+    def scaled(self, median: float) -> KernelFunction:
+        """Return the function for rows with this median distance; called if the function is `relative`."""
+        return self
 
-@dataclass(frozen=True)
-class GaussianKernel(KernelFunction):
-    """exp(-|x - z|^2 / (2 s^2)), s = bandwidth, or bandwidth x the median training distance when relative."""
+    def n_features(self, d: int) -> float:
+        """Return the number of features of rows with d columns whose inner products are the kernel, or infinity."""
+        return np.inf
 
-    bandwidth: float
-    relative: bool = True
-    base: ClassVar[str] = "squared distances"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.bandwidth < np.inf:
-            raise ValueError(f"the bandwidth of a Gaussian kernel must be positive and finite, got {self.bandwidth!r}")
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        """Squared distances >= 0; among the rows of X they are symmetric, with a diagonal of exact zeros."""
-        other = X if Y is None else Y
-        if X.shape[1] == 1:
-            np.subtract(X, other.T, out=out)
-            np.square(out, out=out)
-            return
-        # |x|^2 + |y|^2 - 2 x'y loses digits when the rows are far from the origin, so subtract the mean first.
-        center = other.mean(axis=0)
-        left, right = X - center, other - center
-        np.matmul(-2.0 * left, right.T, out=out)
-        out += np.einsum("ij,ij->i", left, left)[:, None]
-        out += np.einsum("ij,ij->i", right, right)
-        np.maximum(out, 0.0, out=out)
-        if Y is None:
-            np.fill_diagonal(out, 0.0)
-            mirror(out)
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        difference = X - Y
-        return np.einsum("ij,ij->i", difference, difference)
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        np.multiply(values, -0.5 / self.bandwidth / self.bandwidth, out=out)
-        np.exp(out, out=out)
-
-
-@dataclass(frozen=True)
-class PolynomialKernel(KernelFunction):
-    """(x'z + coef0)^degree; positive semi-definite for coef0 >= 0 and integer degrees."""
-
-    degree: int
-    coef0: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_whole("degree of a polynomial", self.degree)
-        if not (np.isfinite(self.coef0) and self.coef0 >= 0):
-            raise ValueError(f"coef0 of a polynomial kernel must be finite and not negative, got {self.coef0!r}")
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        np.add(values, self.coef0, out=out)
-        # Ten times faster than np.power for degrees above 2. Blocks keep the copy small.
-        for start in range(0, len(out), 64):
-            block = out[start : start + 64]
-            factor = block.copy()
-            for _ in range(self.degree - 1):
-                block *= factor
-
-
-@dataclass(frozen=True)
-class LinearKernel(KernelFunction):
-    """x'z."""
-
-
-@dataclass(frozen=True)
-class TanimotoKernel(KernelFunction):
-    """An integer power of x'z / (|x|^2 + |z|^2 - x'z), which is one between two rows of zeros.
-
-    Positive semi-definite for all real rows: with s = |x|^2 + |z|^2 - x'z, 1/s is the integral over t > 0 of
-    exp(-t |x|^2) exp(t x'z) exp(-t |z|^2), each of which is a kernel, and products of kernels are kernels.
-    """
-
-    power: int = 1
-    base: ClassVar[str] = "Tanimoto similarities"
-
-    def __post_init__(self) -> None:
-        _check_whole("power of a Tanimoto", self.power)
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        super().matrix(X, Y, out, name)
-        left = np.einsum("ij,ij->i", X, X)
-        right = left if Y is None else np.einsum("ij,ij->i", Y, Y)
-        # Blocks keep the matrix of denominators small.
-        for start in range(0, len(out), 64):
-            rows = slice(start, start + 64)
-            out[rows] = self._similarity(out[rows], left[rows, np.newaxis] + right)
-        if Y is None:
-            # matmul and einsum add in different orders, so the diagonal may differ from one by rounding.
-            np.fill_diagonal(out, 1.0)
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        squares = np.einsum("ij,ij->i", X, X) + np.einsum("ij,ij->i", Y, Y)
-        return self._similarity(np.einsum("ij,ij->i", X, Y), squares)
-
-    @staticmethod
-    def _similarity(products: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        empty = squares == 0
-        return np.where(empty, 1.0, products / np.where(empty, 1.0, squares - products))
-
-    def apply(self, values: np.ndarray, out: np.ndarray) -> None:
-        np.power(values, self.power, out=out)
-
-
-@dataclass(frozen=True)
-class CallableKernel(KernelFunction):
-    """A callable (X, Y) -> matrix (n, m). Two are equal if their callables are equal."""
-
-    function: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(hash=False)  # a callable need not be hashable
-    known_psd: bool = False  # type: ignore[misc]
-    base: ClassVar[str] = ""
-
-    def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
-        try:
-            # Some compiled functions, such as scikit-learn's chi2, reject read-only arrays.
-            X = np.require(X, requirements="W")
-            values = np.asarray(self.function(X, X if Y is None else np.require(Y, requirements="W")))
-        except (TypeError, ValueError) as error:
-            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"kernel {name!r}: {error}") from error
-        if values.dtype.kind not in "biuf":
-            raise TypeError(f"kernel {name!r} returned values of type {values.dtype}, not real numbers")
-        check_values(name, values, out.shape)
-        out[...] = values
-
-    def paired(self, X: np.ndarray, Y: np.ndarray, name: str) -> np.ndarray:
-        values = np.empty(len(X), dtype=X.dtype)
-        for start in range(0, len(X), PAIR_BLOCK):
-            rows = slice(start, start + PAIR_BLOCK)
-            block = np.empty((len(X[rows]), len(X[rows])), dtype=X.dtype)
-            self.matrix(X[rows], Y[rows], block, name)
-            values[rows] = block.diagonal()
-        return values
-
-
-def _check_whole(what: str, value: object) -> None:
-    if not (isinstance(value, int | np.integer) and value >= 1):
-        raise ValueError(f"the {what} kernel must be a positive integer, got {value!r}")
+    def features(self, X: np.ndarray) -> np.ndarray:
+        """Return these features of rows (n, d), if their number is finite."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -383,11 +262,11 @@ def fit_kernels(
     fitted = []
     for kernel, name, columns in found:
         function = kernel.function
-        if isinstance(function, GaussianKernel) and function.relative:
+        if function.relative:
             if columns not in medians:
                 medians[columns] = median_distance(X[:, columns], sample_weight)
             try:
-                function = GaussianKernel(function.bandwidth * medians[columns], relative=False)
+                function = function.scaled(medians[columns])
             except ValueError as error:
                 raise ValueError(f"kernel {name!r}: {error}") from error
         fitted.append(FittedKernel(name, function, columns))
@@ -396,7 +275,7 @@ def fit_kernels(
 
 def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
     """Bound the memory of `fit_kernels`: a copy of columns, and distances; 0 for precomputed kernels (None)."""
-    has_distances = any(isinstance(kernel.function, GaussianKernel) for kernel in kernels or ())
+    has_distances = any(kernel.function.base == DISTANCES for kernel in kernels or ())
     return (0 if kernels is None else X.nbytes) + 40 * min(len(X), MAX_ROWS) ** 2 * has_distances
 
 
@@ -441,3 +320,30 @@ def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
     """Return k(x, x) of each kernel for the rows of X (n, d): (K, n)."""
     every = np.arange(len(X))
     return evaluate(kernels, X, at=(every, every))
+
+
+def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
+    """Return a warning if a Gaussian on all columns combines columns of very different standard deviations.
+
+    Encoded tables are already scaled, and precomputed kernels (None) have no columns.
+    """
+    d = data.X.shape[1]
+    if kernels is None or d < 2 or data.feature_origins is not None:
+        return ()
+    if not any(k.function.base == DISTANCES and len(k.columns) == d for k in kernels):
+        return ()
+    spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
+    varying = np.flatnonzero(spreads > 0)
+    if not len(varying):
+        return ()
+    wide, narrow = varying[spreads[varying].argmax()], varying[spreads[varying].argmin()]
+    ratio = spreads[wide] / spreads[narrow]
+    if not ratio > MAX_RATIO:
+        return ()
+    names = range(d) if data.feature_names is None else data.feature_names
+    text = (
+        f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
+        "Gaussian kernels on all columns depend mostly on a few of them: scale the columns (StandardScaler, "
+        "TableEncoder), or use KinRegressor or KinClassifier, which scale them"
+    )
+    return ((text, UserWarning),)

@@ -251,8 +251,8 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
 
     A mixed kernel model: levels, slopes and smooth functions of the columns, both common to all groups and specific to
     each group. The data determine the degree of pooling. Several structures of such terms are fitted by maximum
-    evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors. With
-    ``loss="poisson"``, the target is a count, and Laplace's method is used.
+    evidence, compared on held-out rows, and averaged with weights that depend on their held-out errors. Losses without
+    a closed form, such as that of counts, use Laplace's method.
 
     Examples
     --------
@@ -279,7 +279,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
             X of shape (n, d), y of shape (n,), the group of each row, and weights of rows. `tasks` may have several
             columns, one for each grouping; `y` of shape (n, T) has one column per task.
         offset : array of shape (n,), optional
-            Logarithm of the exposure of each row, such as its time at risk. Only for ``loss="poisson"``.
+            Logarithm of the exposure of each row, such as its time at risk. Only for losses of counts.
 
         Returns
         -------

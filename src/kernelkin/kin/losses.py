@@ -1,6 +1,7 @@
-"""Losses of KinRegressor: what targets may be, and how functions become means, intervals and scores.
+"""Losses of KinRegressor: likelihoods, what targets may be, and how functions become means, intervals and scores.
 
 A loss is registered in `LOSSES`. Other modules use its attributes and methods; they do not compare names of losses.
+What belongs to a single loss, such as its likelihood, is also defined here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import gammaln, xlogy
 from scipy.stats import nbinom, norm
 from sklearn.metrics import d2_tweedie_score
 
@@ -17,7 +19,8 @@ from ..calibration import TargetUnits, choose_units, pooled_units
 from ..data.forms import Queries, TaskData
 from ..estimators import r2_of_targets
 from ..mixed.average import Member, average
-from ..mixed.likelihoods import Gaussian, Likelihood, Poisson
+from ..mixed.covariance import Solved
+from ..mixed.likelihoods import Gaussian, Laplace, Likelihood
 from ..mixed.structures import Structure
 from .data import LabelledRows
 
@@ -107,6 +110,50 @@ class SquaredLoss:
     def ends(self, mean: np.ndarray, deviation: np.ndarray, quantile: float) -> np.ndarray:
         """Return intervals (..., 2) up to a normal quantile."""
         return np.stack([mean - quantile * deviation, mean + quantile * deviation], axis=-1)
+
+
+class Poisson(Laplace):
+    """Counts with a logarithmic link; the noise makes their variance larger than their mean."""
+
+    has_noise = True
+    # Differences of log rates are smaller than those of standardised targets.
+    log_scale = -1.0
+    # Most of the deviance of a row is due to chance, and is the same for all structures.
+    weight_scale = 0.2
+
+    def log_density(self, y, f):
+        return y * f - self.inverse_link(f) - gammaln(y + 1.0)
+
+    def derivatives(self, y, f):
+        rate = self.inverse_link(f)
+        return y - rate, rate, -rate
+
+    def start(self, y, offset):
+        # The first Newton step from here is a regression on log counts.
+        return np.log(y + 0.5) - offset
+
+    def solve(self, prior, part, noise=0.0):
+        # The posterior of a log rate is skewed: its mean is below its mode, where expected counts would be too large. A
+        # Newton step with the expected first derivative leads to the mean.
+        f, solved, _ = self._mode(prior, part, noise)
+        g, curvature, skew = self._skew(part, f, solved)
+        return Solved(prior, noise / part.weight + 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
+
+    def noise_variance(self, model):
+        # The second part is the variance of the logarithm of a count of this size.
+        part = model.parts[0]
+        return model.noise_ + float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
+
+    def mean(self, f, variance):
+        return self.inverse_link(f + 0.5 * variance)
+
+    def inverse_link(self, f):
+        return np.exp(np.minimum(f, 50.0))
+
+    def loss(self, y, mean):
+        # Half the deviance.
+        mean = np.maximum(mean, 1e-12)
+        return xlogy(y, y / mean) - y + mean
 
 
 class PoissonLoss(SquaredLoss):

@@ -2,7 +2,7 @@
 
 from .average import Search
 from .covariance import Layout
-from .likelihoods import Bernoulli, Gaussian, Poisson
+from .likelihoods import Bernoulli, Gaussian
 from .model import MixedModel, Part
 from .structures import STRUCTURES, FittedStructure, MixedData, Structure
 from .terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, TaskKernel
@@ -22,7 +22,6 @@ __all__ = [
     "MixedData",
     "MixedModel",
     "Part",
-    "Poisson",
     "Search",
     "Smooth",
     "Structure",

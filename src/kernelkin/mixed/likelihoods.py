@@ -1,9 +1,9 @@
 """Likelihoods: the distribution of targets given the values of the function.
 
 A likelihood evaluates the negative log evidence of a prior covariance and its derivatives. With normal noise there is a
-closed form. Two classes and counts use Laplace's method, with the mode found by Newton's method. Each Newton step is
-the closed form with noise 1/W and targets f + g/W, where g is the first derivative of log p(y | f) and W is minus the
-second.
+closed form. Two classes, and the losses of `kin/losses.py` without a closed form, use Laplace's method, with the mode
+found by Newton's method. Each Newton step is the closed form with noise 1/W and targets f + g/W, where g is the first
+derivative of log p(y | f) and W is minus the second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln, ndtr, xlogy
+from scipy.special import expit, ndtr
 
 from .covariance import Parameters, Prior, Solved
 
@@ -188,50 +188,6 @@ class Bernoulli(Laplace):
 
     def loss(self, y, mean):
         return -np.log(np.maximum(np.where(y > 0.5, mean, 1.0 - mean), 1e-12))
-
-
-class Poisson(Laplace):
-    """Counts with a logarithmic link; the noise makes their variance larger than their mean."""
-
-    has_noise = True
-    # Differences of log rates are smaller than those of standardised targets.
-    log_scale = -1.0
-    # Most of the deviance of a row is due to chance, and is the same for all structures.
-    weight_scale = 0.2
-
-    def log_density(self, y, f):
-        return y * f - self.inverse_link(f) - gammaln(y + 1.0)
-
-    def derivatives(self, y, f):
-        rate = self.inverse_link(f)
-        return y - rate, rate, -rate
-
-    def start(self, y, offset):
-        # The first Newton step from here is a regression on log counts.
-        return np.log(y + 0.5) - offset
-
-    def solve(self, prior, part, noise=0.0):
-        # The posterior of a log rate is skewed: its mean is below its mode, where expected counts would be too large. A
-        # Newton step with the expected first derivative leads to the mean.
-        f, solved, _ = self._mode(prior, part, noise)
-        g, curvature, skew = self._skew(part, f, solved)
-        return Solved(prior, noise / part.weight + 1.0 / curvature, (f + (g + skew) / curvature)[:, None])
-
-    def noise_variance(self, model):
-        # The second part is the variance of the logarithm of a count of this size.
-        part = model.parts[0]
-        return model.noise_ + float(np.log1p(1.0 / np.average(part.z[:, 0], weights=part.weight)))
-
-    def mean(self, f, variance):
-        return self.inverse_link(f + 0.5 * variance)
-
-    def inverse_link(self, f):
-        return np.exp(np.minimum(f, 50.0))
-
-    def loss(self, y, mean):
-        # Half the deviance.
-        mean = np.maximum(mean, 1e-12)
-        return xlogy(y, y / mean) - y + mean
 
 
 Likelihood = Gaussian | Laplace

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from kernelkin import Kernel, MKMTRLClassifier, MKMTRLRegressor, linear_kernels
 from kernelkin.exceptions import GramMemoryError
-from kernelkin.kernels.kernel import CallableKernel
+from kernelkin.kernels.families import CallableKernel
 
 X, Y, LABELS, TASKS = long_data(0)
 N = len(X)

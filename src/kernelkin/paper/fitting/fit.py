@@ -17,8 +17,8 @@ from ...data.forms import TaskData
 from ...engines.threads import Workers
 from ...estimators import Fitted, RunOptions
 from ...exceptions import ApproximationWarning, CollapseWarning
-from ...kernels.families import is_precomputed, source_kernels, spread_warnings
-from ...kernels.kernel import FittedKernel, fitting_bytes
+from ...kernels.families import is_precomputed, source_kernels
+from ...kernels.kernel import FittedKernel, fitting_bytes, spread_warnings
 from ...memory import SOLVER_ARRAYS, Need, base_bytes
 from ..couplings import Coupling, connected_tasks, read_couplings
 from ..functions import TaskFunctions, task_functions

@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from ...data.forms import TaskData
 from ...decompositions import eigh
 from ...engines.threads import Workers
-from ...kernels.families import is_precomputed, source_kernels, spread_warnings
+from ...kernels.families import is_precomputed, source_kernels
 from ...kernels.grams import Scaling, is_psd, mirror, nearest_psd
-from ...kernels.kernel import fitting_bytes
+from ...kernels.kernel import fitting_bytes, spread_warnings
 from ...memory import FIXED, Need, base_bytes
 from ..functions import task_functions
 from ..grams.build import KernelBank

@@ -9,8 +9,6 @@ of a polynomial kernel their products. Otherwise Z maps each row to its point in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations_with_replacement
-from math import comb, factorial, prod, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +18,7 @@ from ...data.forms import TaskData
 from ...decompositions import eigh
 from ...engines.threads import Each, serially
 from ...kernels.grams import Scaling, fit_diagonal_scaling
-from ...kernels.kernel import FittedKernel, LinearKernel, PolynomialKernel
+from ...kernels.kernel import FittedKernel
 from .stack import GramStack
 
 # Factors are used if their total number of columns is below this share of the rows.
@@ -129,7 +127,7 @@ def low_rank_kernels(
     # Kernels on the same columns share a factor; those with factors of their own are alone.
     groups: dict[tuple, list[int]] = {}
     for k, kernel in enumerate(kernels):
-        own = (k,) if _n_monomials(kernel) <= limit else ()
+        own = (k,) if kernel.function.n_features(len(kernel.columns)) <= limit else ()
         groups.setdefault((kernel.columns, own), []).append(k)
     families: list[KernelFamily] = []
     for positions in groups.values():
@@ -140,24 +138,14 @@ def low_rank_kernels(
     return LinkKernels(families)
 
 
-def _n_monomials(kernel: FittedKernel) -> float:
-    """Return the number of columns of the factor of a linear or polynomial kernel, else infinity."""
-    if isinstance(kernel.function, LinearKernel):
-        return len(kernel.columns)
-    if isinstance(kernel.function, PolynomialKernel):
-        return comb(len(kernel.columns) + kernel.function.degree, kernel.function.degree)
-    return np.inf
-
-
 def _exact_family(
     kernels: Sequence[FittedKernel], positions: list[int], X: np.ndarray, limit: int
 ) -> KernelFamily | None:
     """Return the factor of kernels on the same columns over rows X (N, d); None if it has more than `limit` columns."""
     kernel, at = kernels[positions[0]], (np.array(positions), np.ones(len(positions)))
     columns = X[:, kernel.columns].astype(np.float64)
-    if _n_monomials(kernel) <= limit:
-        own = _monomials(columns, kernel.function) if isinstance(kernel.function, PolynomialKernel) else columns
-        return KernelFamily(own, None, *at)
+    if kernel.function.n_features(columns.shape[1]) <= limit:
+        return KernelFamily(kernel.function.features(columns), None, *at)
     points, first, place = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     if len(points) > limit:
         return None
@@ -173,17 +161,3 @@ def _root(S: np.ndarray) -> np.ndarray:
     values, vectors = eigh(S)
     kept = values > _ROUNDING * values[-1]
     return vectors[:, kept] * np.sqrt(values[kept])
-
-
-def _monomials(columns: np.ndarray, polynomial: PolynomialKernel) -> np.ndarray:
-    """Return the features of a polynomial kernel: products of columns, times roots of multinomial coefficients.
-
-    The root of coef0 counts as a further column.
-    """
-    parts = np.column_stack([columns, np.full(len(columns), sqrt(polynomial.coef0))])
-    chosen = np.array(list(combinations_with_replacement(range(parts.shape[1]), polynomial.degree)))
-    repeats = [prod(factorial(int(n)) for n in np.unique(row, return_counts=True)[1]) for row in chosen]
-    factor = np.tile(np.sqrt(factorial(polynomial.degree) / np.array(repeats)), (len(parts), 1))
-    for column in chosen.T:
-        factor *= parts[:, column]
-    return factor

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from kernelkin.mixed.model import flatten
+from kernelkin.mixed.model import STEEPNESS, flatten
 from kernelkin.mixed.terms import JITTER
 from mixed.problems import (
     BY_FEATURES,
@@ -153,10 +153,11 @@ def test_leave_one_out_values_are_those_of_refits_at_fixed_parameters(dense):
         np.testing.assert_allclose(found[i], expected[0, 0], rtol=1e-6, atol=1e-6)
 
 
-def test_the_fit_lowers_the_objective_to_a_point_without_slope():
+def test_the_fit_lowers_the_objective_to_a_point_with_little_slope():
     terms = [terms_of(ROWS)[name] for name in ("mean", "level", "linear")]
     model = make_model(ROWS, terms)
     start = model.objective(flatten(model.start))[0]
     model.fit(model.parts, evaluations=200)
     assert model.value_ < start
-    assert np.abs(model.objective(model.x_)[1]).max() < 1e-3
+    assert model.n_evaluations_ < 200
+    assert np.abs(model.objective(model.x_)[1]).max() <= STEEPNESS

@@ -112,9 +112,23 @@ def invert(V: Array) -> tuple[Array, float]:
     return found, log_det
 
 
-def add_rows(index: Array, values: Array, size: int) -> Array:
-    """Return the sums (size, f) of the rows of values (n, f) that have the same index (n,)."""
-    if not isinstance(values, np.ndarray):
-        return values.new_zeros(size, values.shape[1]).index_add_(0, index, values)
-    picks = csr_array((np.ones(len(index)), index, np.arange(len(index) + 1)), shape=(len(index), size))
-    return picks.T @ values
+def sparse_times(index: Array, value: Array, M: Array) -> Array:
+    """Return Z M (n, r) for M (s, r); row i of Z (n, s) has the values value[i] in the columns index[i], and zeros."""
+    if not isinstance(M, np.ndarray):
+        return sum(value[:, [k]] * M[index[:, k]] for k in range(index.shape[1]))
+    return _sparse(index, value, len(M)) @ M
+
+
+def sparse_sums(index: Array, value: Array, V: Array, size: int) -> Array:
+    """Return Z' V (size, r) for V (n, r), with Z as in `sparse_times`."""
+    if not isinstance(V, np.ndarray):
+        found = V.new_zeros(size, V.shape[1])
+        for k in range(index.shape[1]):
+            found.index_add_(0, index[:, k], value[:, [k]] * V)
+        return found
+    return _sparse(index, value, size).T @ V
+
+
+def _sparse(index: np.ndarray, value: np.ndarray, size: int) -> csr_array:
+    ends = np.arange(len(index) + 1) * index.shape[1]
+    return csr_array((value.reshape(-1), index.reshape(-1), ends), shape=(len(index), size))

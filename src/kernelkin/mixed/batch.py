@@ -11,7 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Array, add_rows, diagonals, invert, library, like, on_device, swap, to_float, zeros
+from .arrays import (
+    Array,
+    diagonals,
+    invert,
+    library,
+    like,
+    on_device,
+    sparse_sums,
+    sparse_times,
+    swap,
+    to_float,
+    zeros,
+)
 from .rows import Pairs, Rows
 from .terms import JITTER, Term
 
@@ -43,29 +55,23 @@ class Features(NamedTuple):
 
     def sparse_times(self, M: Array) -> Array:
         """Return the products (b, n, r) of the sparse features with a matrix (s, r)."""
-        return sum(self.value[..., [k]] * M[self.index[..., k]] for k in range(self.index.shape[2]))
+        return sparse_times(*self._flat(), M).reshape(*self.index.shape[:2], -1)
 
     def between(self, M: Array) -> Array:
         """Return Z M Z' (b, n, n) of the sparse features Z, for M (s, s)."""
         if self._is_faster_dense(len(M)):
-            Z = self._sparse_as_dense(len(M))
-            return Z @ M @ swap(Z)
+            return self.sparse_times(M) @ swap(self._sparse_as_dense(len(M)))
         i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
         return (self.value[:, :, None, :, None] * self.value[:, None, :, None, :] * M[i, j]).sum((3, 4))
 
     def sums(self, values: Array, size: int) -> Array:
         """Return Z' values (s, r) of the sparse features Z, for values (b, n, r)."""
-        r = values.shape[2]
-        return sum(
-            add_rows(self.index[..., k].reshape(-1), (self.value[..., [k]] * values).reshape(-1, r), size)
-            for k in range(self.index.shape[2])
-        )
+        return sparse_sums(*self._flat(), values.reshape(-1, values.shape[2]), size)
 
     def sums_between(self, V: Array, size: int) -> Array:
         """Return Z' V Z (s, s) of the sparse features Z, for V (b, n, n) in blocks."""
         if self._is_faster_dense(size):
-            Z = self._sparse_as_dense(size)
-            return Z.reshape(-1, size).T @ (V @ Z).reshape(-1, size)
+            return self.sums(V @ self._sparse_as_dense(size), size)
         i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
         weights = V[..., None, None] * self.value[:, :, None, :, None] * self.value[:, None, :, None, :]
         found = library(V).bincount((i * size + j).reshape(-1), weights.reshape(-1), minlength=size * size)
@@ -78,10 +84,15 @@ class Features(NamedTuple):
         return library(self.dense).concatenate([self.dense, self._sparse_as_dense(size)], 2)
 
     def _sparse_as_dense(self, size: int) -> Array:
-        b, n = self.dense.shape[:2]
-        wide = zeros((b * n, size), self.dense)
-        wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(b * n, -1)] = self.value.reshape(b * n, -1)
-        return wide.reshape(b, n, size)
+        index, value = self._flat()
+        wide = zeros((len(index), size), self.dense)
+        wide[like(np.arange(len(index))[:, None], wide), index] = value
+        return wide.reshape(*self.index.shape[:2], size)
+
+    def _flat(self) -> tuple[Array, Array]:
+        """Return `index` and `value` as (b n, k)."""
+        k = self.index.shape[2]
+        return self.index.reshape(-1, k), self.value.reshape(-1, k)
 
     def _is_faster_dense(self, size: int) -> bool:
         """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""

@@ -121,8 +121,11 @@ class Laplace:
         variance = (1.0 - solved.diagonal / curvature) / curvature
         return part.weight * g, curvature, 0.5 * variance * part.weight * third
 
-    def _mode(self, prior: Prior, part: Any, noise: float, tol: float = 1e-7, max_iter: int = 50):
-        """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2."""
+    def _mode(self, prior: Prior, part: Any, noise: float, tol: float = 1e-12, max_iter: int = 50):
+        """Find the mode by Newton's method; return f, the solution there, and -log p(y | f) + f'a/2.
+
+        It ends where the next step would lower that value by less than `tol`, relative to the value.
+        """
         y, w, offset, f = part.z[:, 0], part.weight, part.offset, part.state.get("f")
         noise = noise / w
         f, a, loss = self.start(y, offset) if f is None else f, None, np.inf
@@ -132,6 +135,8 @@ class Laplace:
             solved = Solved(prior, noise + 1.0 / curvature, (f + w * g / curvature)[:, None])
             full = solved.a[:, 0]
             f_full = f + (w * g - full) / curvature
+            if a is not None and (w * g - a) @ (f_full - f) <= tol * (1.0 + abs(loss)):
+                break
             step, before = 1.0, loss
             while True:
                 # f = K a holds along the step only if it held before, so the first step has full length.
@@ -143,12 +148,8 @@ class Laplace:
                     break
                 step *= 0.5
             f, a = f_trial, trial
-            if before - loss <= tol * (1.0 + abs(loss)) and step == 1.0 and np.isfinite(before):
-                break
         part.state["f"] = f
-        g, W, _ = self.derivatives(y, f + offset)
-        curvature = np.maximum(w * W, LEAST_CURVATURE)
-        return f, Solved(prior, noise + 1.0 / curvature, (f + w * g / curvature)[:, None]), loss
+        return f, solved, loss
 
     def row_noise(self, part: Any, noise: float) -> np.ndarray:
         curvature = part.weight * self.derivatives(part.z[:, 0], part.state["f"] + part.offset)[1]

@@ -20,6 +20,9 @@ from .terms import Term
 NOISE = "noise"
 # Maximum distance of log parameters from their start.
 REACH = 8.0
+# A fit ends where no derivative of the objective for a log parameter is larger than this: what could still be gained is
+# far less than one unit of log evidence.
+STEEPNESS = 0.1
 # Number of queries predicted at a time.
 CHUNK = 2_000
 
@@ -109,7 +112,7 @@ class MixedModel:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[(s - REACH, s + REACH) for s in first],
-                options={"maxfun": evaluations, "maxcor": 20},
+                options={"maxfun": evaluations, "maxcor": 20, "gtol": STEEPNESS},
             )
         self.value_ = best["value"]
         # Free the values that batches keep between calls.

@@ -219,6 +219,7 @@ def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
         raise ValueError(f"column {name!r} has numbers with the decimal separator {other!r}: use --decimal {other}")
     if stray.any() and (arguments.regression or (values.nunique() > MOST_CLASSES and stray.mean() < 0.5)):
-        cell, row = f"{str(values.iloc[stray.argmax()])!r:.80}", int(values.index[stray.argmax()]) + 1
+        at = int(stray.argmax())
+        cell, row = f"{str(values.iloc[at])!r:.80}", int(values.index[at]) + 1
         advice = "correct or empty this cell, or use --classification"
         raise ValueError(f"column {name!r} has {cell} in row {row}, not a number: {advice}")

@@ -107,7 +107,7 @@ class Blocks:
         # On a cluster there are few shards, so that few matrices are transferred. Otherwise each batch is a shard, so
         # that sums do not depend on the number of threads.
         count = min(SHARDS * engine.n_workers, len(batches)) if engine.splits else len(batches)
-        self.shards = [list(part) for part in np.array_split(np.arange(len(batches)), count)]
+        self.shards = [part.tolist() for part in np.array_split(np.arange(len(batches)), count)]
         self.held = engine.hold([[batches[i] for i in shard] for shard in self.shards])
         self.is_remote = engine.splits
 

@@ -196,7 +196,7 @@ class _Reader:
         found = np.frombuffer(self._arrays[start:end], dtype=kind, count=count).reshape(shape).copy()
         if kind.kind in "bU" and count:
             raw = found.reshape(-1).view(np.uint8 if kind.kind == "b" else np.uint32)
-            if raw.max(initial=0) > (1 if kind.kind == "b" else 0x10FFFF):
+            if np.greater(raw, 1 if kind.kind == "b" else 0x10FFFF).any():
                 raise ValueFault("an array has values that are invalid for its type")
         return found[()]
 

@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -39,7 +38,7 @@ PENALTIES = np.append(np.logspace(-3.0, 3.0, 13), 1e9)
 GROUP_WEIGHTS = (0.3, 1.0, 3.0)
 LANDMARKS, GROUP_COLUMNS = 300, 500
 # Boosting: numbers and sizes of trees to try and, with LightGBM, the smoothing of small groups.
-TREES, LEAVES, SMOOTHING, FOLDS = (40, 160), (4, 16), (3.0, 30.0), 4
+TREES, LEAVES, SMOOTHING, FOLDS = (10, 20, 40, 80, 160), (4, 8, 16), (3.0, 30.0), 4
 MANY_ROWS = 20_000
 
 
@@ -255,40 +254,60 @@ class GradientBoosting(Baseline):
 
     scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by its mean target
     or the frequencies of classes (`TargetEncoder`). The number of trees, their size and (LightGBM) the smoothing of
-    groups are chosen by 4-fold cross-validation.
+    groups are chosen by 4-fold cross-validation, with the squared error or the log loss.
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        kind, options = "Classifier" if self.classification else "Regressor", {}
-        # The log loss needs rows of every class in each fold.
-        rare = self.classification and np.bincount(y).min() < 2 * FOLDS
+        Z, errors = self._design(X, groups), {}
+        # Each fold has targets of all sizes or classes; the only row of a class is never held out.
+        folds, order = np.empty(len(y), dtype=np.intp), np.random.RandomState(self.random_state).permutation(len(y))
+        folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % FOLDS
+        if self.classification:
+            folds[np.bincount(y)[y] == 1] = -1
+        for setting in product(LEAVES, SMOOTHING if find_spec("lightgbm") else SMOOTHING[:1]):
+            loss = np.zeros(len(TREES))
+            for k in range(FOLDS) if len(y) >= 2 * FOLDS else ():
+                model, held = self._trees(Z[folds != k], y[folds != k], *setting, TREES[-1]), folds == k
+                loss += [self._loss(found, y[held]) for found in self._stages(model, Z[held])]
+            errors |= {(*setting, count): each for count, each in zip(TREES, loss, strict=True)}
+        self.model_ = self._trees(Z, y, *min(errors, key=errors.__getitem__))
+
+    def _trees(self, Z: np.ndarray, y: np.ndarray, leaves: int, smoothing: float, count: int) -> Any:
+        """Return fitted trees."""
+        kind = "Classifier" if self.classification else "Regressor"
         if find_spec("lightgbm") is not None:
             import lightgbm
 
             # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
-            small = {"min_child_samples": 5, "min_data_per_group": 5, "verbosity": -1, "n_jobs": 1}
-            model = getattr(lightgbm, f"LGBM{kind}")(random_state=self.random_state, **small)
-            grid: dict[str, Any] = {"n_estimators": TREES, "num_leaves": LEAVES, "cat_smooth": SMOOTHING}
-            options["categorical_feature"] = [0]
-        else:
-            from sklearn import compose, ensemble, pipeline, preprocessing
+            small = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": smoothing, "verbosity": -1}
+            sizes = {"n_estimators": count, "num_leaves": leaves, "random_state": self.random_state, "n_jobs": 1}
+            return getattr(lightgbm, f"LGBM{kind}")(**sizes, **small).fit(Z, y, categorical_feature=[0])
+        from sklearn import compose, ensemble, pipeline, preprocessing
 
-            fixed = {"min_samples_leaf": 5, "early_stopping": False, "random_state": self.random_state}
-            trees = getattr(ensemble, f"HistGradientBoosting{kind}")(**fixed)
-            target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
-            means = preprocessing.TargetEncoder(
-                target_type=target, smooth=1.0, cv=2 if rare else 5, random_state=self.random_state
-            )
-            groups_first = compose.ColumnTransformer([("means", means, [0])], remainder="passthrough")
-            steps = [("groups", groups_first if len(y) >= 2 * FOLDS else "passthrough"), ("trees", trees)]
-            model = pipeline.Pipeline(steps)
-            grid = {"trees__max_iter": TREES, "trees__max_leaf_nodes": LEAVES}
-        score = "neg_mean_squared_error" if not self.classification else "accuracy" if rare else "neg_log_loss"
-        search = GridSearchCV(model, grid, scoring=score, cv=FOLDS, refit=True)
-        # Folds are consecutive rows, so rows are shuffled for each fold to have rows of every group.
-        order = np.random.RandomState(self.random_state).permutation(len(y))
-        chosen = search if len(y) >= 2 * FOLDS else model
-        self.model_ = chosen.fit(self._design(X, groups)[order], y[order], **options)
+        sizes = {"max_iter": count, "max_leaf_nodes": leaves, "random_state": self.random_state}
+        trees = getattr(ensemble, f"HistGradientBoosting{kind}")(min_samples_leaf=5, early_stopping=False, **sizes)
+        target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
+        # The encoder needs rows of every class in each of its folds.
+        cv = 2 if self.classification and np.bincount(y).min() < 2 * FOLDS else 5
+        means = preprocessing.TargetEncoder(
+            target_type=target, smooth=1.0, cv=cv, shuffle=True, random_state=self.random_state
+        )
+        first = compose.ColumnTransformer([("means", means, [0])], remainder="passthrough")
+        return pipeline.make_pipeline(first if len(y) >= 2 * FOLDS else "passthrough", trees).fit(Z, y)
+
+    def _stages(self, model: Any, Z: np.ndarray) -> list[np.ndarray]:
+        """Return predictions with each number of trees."""
+        name = "predict_proba" if self.classification else "predict"
+        if hasattr(model, "booster_"):
+            return [getattr(model, name)(Z, num_iteration=count) for count in TREES]
+        stages = list(getattr(model[-1], f"staged_{name}")(model[:-1].transform(Z)))
+        return [stages[count - 1] for count in TREES]
+
+    def _loss(self, found: np.ndarray, y: np.ndarray) -> float:
+        """Return the sum of squared errors, or the log loss."""
+        if not self.classification:
+            return float(((found - y) ** 2).sum())
+        return float(-np.log(np.maximum(found[np.arange(len(y)), y], 1e-12)).sum())
 
     def _design(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         return np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])

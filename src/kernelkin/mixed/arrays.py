@@ -113,22 +113,22 @@ def invert(V: Array) -> tuple[Array, float]:
 
 
 def sparse_times(index: Array, value: Array, M: Array) -> Array:
-    """Return Z M (n, r) for M (s, r); row i of Z (n, s) has the values value[i] in the columns index[i], and zeros."""
+    """Return Z M (b, n, r) for M (s, r). Rows of Z (b, n, s) have the values (b, n, k) at the indices (b, n, k)."""
     if not isinstance(M, np.ndarray):
-        return sum(value[:, [k]] * M[index[:, k]] for k in range(index.shape[1]))
-    return _sparse(index, value, len(M)) @ M
+        return sum(value[..., [k]] * M[index[..., k]] for k in range(index.shape[2]))
+    return (_sparse(index, value, len(M)) @ M).reshape(*index.shape[:2], -1)
 
 
 def sparse_sums(index: Array, value: Array, V: Array, size: int) -> Array:
-    """Return Z' V (size, r) for V (n, r), with Z as in `sparse_times`."""
-    if not isinstance(V, np.ndarray):
-        found = V.new_zeros(size, V.shape[1])
-        for k in range(index.shape[1]):
-            found.index_add_(0, index[:, k], value[:, [k]] * V)
-        return found
-    return _sparse(index, value, size).T @ V
+    """Return Z' V (size, r), summed over blocks, for V (b, n, r), with Z as in `sparse_times`."""
+    if isinstance(V, np.ndarray):
+        return _sparse(index, value, size).T @ V.reshape(-1, V.shape[2])
+    found = V.new_zeros(size, V.shape[2])
+    for k in range(index.shape[2]):
+        found.index_add_(0, index[..., k].reshape(-1), (value[..., [k]] * V).reshape(-1, V.shape[2]))
+    return found
 
 
 def _sparse(index: np.ndarray, value: np.ndarray, size: int) -> csr_array:
-    ends = np.arange(len(index) + 1) * index.shape[1]
-    return csr_array((value.reshape(-1), index.reshape(-1), ends), shape=(len(index), size))
+    ends = np.arange(0, index.size + 1, index.shape[2])
+    return csr_array((value.reshape(-1), index.reshape(-1), ends), shape=(len(ends) - 1, size))

@@ -55,7 +55,7 @@ class Features(NamedTuple):
 
     def sparse_times(self, M: Array) -> Array:
         """Return the products (b, n, r) of the sparse features with a matrix (s, r)."""
-        return sparse_times(*self._flat(), M).reshape(*self.index.shape[:2], -1)
+        return sparse_times(self.index, self.value, M)
 
     def between(self, M: Array) -> Array:
         """Return Z M Z' (b, n, n) of the sparse features Z, for M (s, s)."""
@@ -66,7 +66,7 @@ class Features(NamedTuple):
 
     def sums(self, values: Array, size: int) -> Array:
         """Return Z' values (s, r) of the sparse features Z, for values (b, n, r)."""
-        return sparse_sums(*self._flat(), values.reshape(-1, values.shape[2]), size)
+        return sparse_sums(self.index, self.value, values, size)
 
     def sums_between(self, V: Array, size: int) -> Array:
         """Return Z' V Z (s, s) of the sparse features Z, for V (b, n, n) in blocks."""
@@ -84,15 +84,10 @@ class Features(NamedTuple):
         return library(self.dense).concatenate([self.dense, self._sparse_as_dense(size)], 2)
 
     def _sparse_as_dense(self, size: int) -> Array:
-        index, value = self._flat()
-        wide = zeros((len(index), size), self.dense)
-        wide[like(np.arange(len(index))[:, None], wide), index] = value
-        return wide.reshape(*self.index.shape[:2], size)
-
-    def _flat(self) -> tuple[Array, Array]:
-        """Return `index` and `value` as (b n, k)."""
-        k = self.index.shape[2]
-        return self.index.reshape(-1, k), self.value.reshape(-1, k)
+        b, n, k = self.index.shape
+        wide = zeros((b * n, size), self.dense)
+        wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(-1, k)] = self.value.reshape(-1, k)
+        return wide.reshape(b, n, size)
 
     def _is_faster_dense(self, size: int) -> bool:
         """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""

@@ -258,7 +258,7 @@ class GradientBoosting(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Z, errors = self._design(X, groups), {}
+        Z, errors = self._design(X, groups), dict[Any, float]()
         # Each fold has targets of all sizes or classes; the only row of a class is never held out.
         folds, order = np.empty(len(y), dtype=np.intp), np.random.RandomState(self.random_state).permutation(len(y))
         folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % FOLDS
@@ -267,9 +267,13 @@ class GradientBoosting(Baseline):
         for setting in product(LEAVES, SMOOTHING if find_spec("lightgbm") else SMOOTHING[:1]):
             loss = np.zeros(len(TREES))
             for k in range(FOLDS) if len(y) >= 2 * FOLDS else ():
-                model, held = self._trees(Z[folds != k], y[folds != k], *setting, TREES[-1]), folds == k
-                loss += [self._loss(found, y[held]) for found in self._stages(model, Z[held])]
-            errors |= {(*setting, count): each for count, each in zip(TREES, loss, strict=True)}
+                held, model = folds == k, self._trees(Z[folds != k], y[folds != k], *setting, TREES[-1])
+                for i, found in enumerate(self._stages(model, Z[held])):
+                    if self.classification:
+                        loss[i] -= np.log(np.maximum(found[np.arange(len(found)), y[held]], 1e-12)).sum()
+                    else:
+                        loss[i] += ((found - y[held]) ** 2).sum()
+            errors |= {(*setting, count): each for count, each in zip(TREES, loss.tolist(), strict=True)}
         self.model_ = self._trees(Z, y, *min(errors, key=errors.__getitem__))
 
     def _trees(self, Z: np.ndarray, y: np.ndarray, leaves: int, smoothing: float, count: int) -> Any:
@@ -302,12 +306,6 @@ class GradientBoosting(Baseline):
             return [getattr(model, name)(Z, num_iteration=count) for count in TREES]
         stages = list(getattr(model[-1], f"staged_{name}")(model[:-1].transform(Z)))
         return [stages[count - 1] for count in TREES]
-
-    def _loss(self, found: np.ndarray, y: np.ndarray) -> float:
-        """Return the sum of squared errors, or the log loss."""
-        if not self.classification:
-            return float(((found - y) ** 2).sum())
-        return float(-np.log(np.maximum(found[np.arange(len(y)), y], 1e-12)).sum())
 
     def _design(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         return np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])

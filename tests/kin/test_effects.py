@@ -1,6 +1,7 @@
 """Effects of groups: equal to contrasts of predictions, standard errors of the posterior, and what they cover."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -46,11 +47,17 @@ def test_levels_and_slopes_are_those_of_predictions(monkeypatch, exact_rows):
     assert effects.index.tolist() == NAMES.tolist()
     assert effects["rows"].tolist() == [5] * 6
     np.testing.assert_allclose(effects["level"], D @ weight / weight.sum(), atol=1e-9)
-    np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D, weight), atol=1e-8)
     # Without pooling, levels are residuals of the groups above the mean of groups.
     residuals = weight * (Y - model.predict(X, tasks=TASKS))
     raw = [residuals[name == TASKS].sum() / weight[name == TASKS].sum() for name in NAMES]
     np.testing.assert_allclose(effects["raw_level"] - effects["level"], raw - np.mean(raw), atol=1e-4)
+    # Slopes are averaged over the structures that have slopes.
+    functions = model.functions_
+    own = functions.weights * [any(term.name == "slopes" for term in m.model.terms) for m in functions.members]
+    assert 0 < own.sum() < 0.99
+    model.functions_ = replace(functions, weights=own / own.sum())
+    D = curves(model, X, NAMES)
+    np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D, weight), atol=1e-8)
 
 
 def brute(member, M, A):
@@ -188,6 +195,23 @@ def test_errors_lie_within_two_standard_errors():
         inside.append(np.abs(effects["slope of x0"] - (s - s.mean())) < 2 * effects["standard_error of x0"])
     # 240 effects; `python -m benchmarks effects` has more.
     assert 0.88 < np.mean(inside) < 0.99
+
+
+@pytest.mark.parametrize("seed", [63, 93])
+def test_slopes_have_errors_of_structures_with_slopes_where_others_predict_better(seed):
+    """A curve of one column, and few rows: structures without slopes have most of the weight."""
+    rng = np.random.default_rng([seed, 1])
+    sizes = rng.integers(4, 11, 20)
+    codes, _ = np.repeat(np.arange(20), sizes), rng.integers(15, size=sizes.sum())
+    Z = rng.normal(size=(len(codes), 2)) * [1.0, 5.0]
+    b, s = rng.normal(size=20), 0.5 * rng.normal(size=20)
+    rng.normal(size=35)
+    y = b[codes] + Z[:, 0] * (0.5 + s[codes]) + np.sin(Z[:, 1] / 3) + 0.7 * rng.normal(size=len(codes))
+    model = KinRegressor(random_state=0, n_jobs=1).fit(Z, y, tasks=codes)
+    effects = model.task_effects()
+    assert sum(m["weight"] for m in model.members_ if m["name"].startswith("common")) > 0.8
+    inside = np.abs(effects["slope of x0"] - (s - s.mean())) < 2 * effects["standard_error of x0"]
+    assert inside.mean() >= 0.8
 
 
 def test_every_share_of_variance_is_counted_once():

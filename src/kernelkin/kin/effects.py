@@ -16,6 +16,7 @@ from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
 from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
 from ..mixed.likelihoods import LabelRegression
+from ..mixed.terms import Linear
 from ..tables.cells import CLOCKS, need_pandas
 from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions
@@ -59,7 +60,11 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
                 residual = posterior.residuals(len(labels))
             parts.append((mean, variance))
             raw += weight * scale * residual
-    means, variances = average(parts, weights.tolist())
+    # Structures without slopes answer that slopes are nearly equal, whatever the rows say.
+    sloping = np.array([any(isinstance(t, Linear) and t.grouping == number for t in m.model.terms) for m in members])
+    of_slopes = next(each for each in (weights * sloping, sloping, weights) if each.any())
+    each = np.column_stack([weights, np.tile(of_slopes[:, None] / of_slopes.sum(), len(columns))])
+    means, variances = average(parts, list(each))
     level, errors = means[:, 0] + location - location.mean(), np.sqrt(variances)
     half = norm.ppf(0.5 + 0.5 * COVERAGE) * errors[:, 0]
     found = {

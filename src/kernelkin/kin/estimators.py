@@ -204,7 +204,7 @@ class KinEstimator(MultiTaskEstimator):
         columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
         Units are those of the target for a regressor, log odds of the second class for a classifier, and logarithms for
         counts; slopes are per unit of the column, or per day for dates. Means and standard errors are those of the
-        posterior, averaged over the structures in `members_`.
+        posterior, averaged over structures; for slopes, over those that have slopes for each group.
 
         Parameters
         ----------

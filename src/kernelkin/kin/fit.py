@@ -251,9 +251,10 @@ class KinPlan:
             tried = search.run()
             if self._weighs_new_groups() and time.monotonic() < deadline:
                 search.weigh_by_groups(row_folds(self.labelled, self.data, "groups", False, self.fit.random_state))
-        # Effects of groups need a structure without means of groups, whatever its weight.
-        plain = next(member for member in tried if member.fitted.means is None)
-        members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or m is plain]
+        # Effects of groups need a structure without means of groups, and one with slopes, whatever their weights.
+        plain = [member for member in tried if member.fitted.means is None]
+        needed = plain[0], next((member for member in plain if member.structure.slopes), plain[0])
+        members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or any(m is each for each in needed)]
         total = sum(member.weight for member in tried if member.weight >= LEAST_WEIGHT)
         for member in tried:
             member.weight = member.weight / total if member.weight >= LEAST_WEIGHT else 0.0

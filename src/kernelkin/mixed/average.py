@@ -284,7 +284,7 @@ def some_groups(codes: np.ndarray, n_rows: int) -> np.ndarray:
     return np.flatnonzero(np.isin(codes, chosen))
 
 
-def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def average(parts: Sequence[tuple[np.ndarray, np.ndarray]], weights: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean and variance of a mixture of distributions with these means, variances and weights."""
     mean: Any = sum(w * m for w, (m, _) in zip(weights, parts, strict=True))
     second: Any = sum(w * (v + (m - mean) ** 2) for w, (m, v) in zip(weights, parts, strict=True))

@@ -242,6 +242,6 @@ def number(value: Any) -> float | None:
     return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
 
 
-def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Return numbers rounded to six significant digits; None for those that are not finite."""
-    return [number(value) for value in values]
+def numbers(values: Iterable[Any]) -> list[Any]:
+    """Return numbers rounded to six significant digits, in nested lists; None for those that are not finite."""
+    return [numbers(value) if np.ndim(value) else number(value) for value in values]

@@ -189,6 +189,15 @@ class ColumnValues(NamedTuple):
         """ "text", or "number" or "date" if there are values in between."""
         return "text" if self.values.dtype.kind == "O" else self.column.kind
 
+    def along_a_curve(self) -> Self:
+        """Return the column for curves, which show trend and season: days of the week stay as they are in the rows.
+
+        So do times of day, unless the column is nothing else.
+        """
+        parts = [part for part, _ in self.column.parts_and_features]
+        kept = [i for i, part in enumerate(parts) if part not in ("weekday", "hour") or set(parts) == {part}]
+        return self._replace(places=[self.places[i] for i in kept], features=self.features[:, kept])
+
     def set(self, X: np.ndarray, value: int) -> np.ndarray:
         """Return rows (n, d) with this column set to the value at this position."""
         out = X.copy()
@@ -225,10 +234,7 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     if name not in known:
         raise ValueError(f"unknown column {column!r}; this model has {listing(list(known))}")
     count = CURVE_DATES if known[name][0].kind == "date" else CURVE_VALUES
-    own, places, values, features = ColumnValues.of(*known[name], X, count)
-    # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
-    varied = [i for i, (part, _) in enumerate(own.parts_and_features) if part not in ("weekday", "hour")]
-    places, features = [places[i] for i in varied], features[:, varied]
+    _, places, values, features = ColumnValues.of(*known[name], X, count).along_a_curve()
     T, chosen = len(labels), [labels.index(group) for group in groups]
     location, scale = _scales(functions, 0, T)
     M = sparse.csr_array(np.vstack([np.eye(T)[chosen].reshape(-1, T) * scale, scale[None] / T]))

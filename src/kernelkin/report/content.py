@@ -13,7 +13,15 @@ from sklearn.base import is_classifier
 
 from ..data.forms import Queries
 from ..estimators import changed_parameters, relative_gap
-from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, grouping_names, read_columns, task_effects
+from ..kin.effects import (
+    CURVE_DATES,
+    FEW_VALUES,
+    ColumnValues,
+    effect_unit,
+    grouping_names,
+    read_columns,
+    task_effects,
+)
 from ..kin.losses import LOSSES
 from ..mixed.effects import term_kind
 from ..paper.uncertainty import class_probabilities
@@ -210,7 +218,8 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     X, codes = rows
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
     named = read_columns(model, encoder, X.shape[1]).values()
-    columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
+    counts = {"date": CURVE_DATES}
+    columns = [ColumnValues.of(own, places, X, counts.get(own.kind, FEW_VALUES), TAILS[0]) for own, places in named]
     quantity = _quantity(saved, model)
     outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
     effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs))
@@ -244,16 +253,16 @@ def effects_content(
     bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf if loss is None else loss.least, np.inf)
     found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in columns]
     found.sort(key=lambda pair: -pair[1]["change"][0])
-    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS // n_outputs)
-    if len(groups) > 1:
+    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
+    if len(groups) > 1 and n_outputs == 1:
         few = X[: CURVE_ROWS // len(groups)]
         for one, effect in found[:CURVE_COLUMNS]:
-            drawn = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
+            (drawn,) = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
             # The curve of one group over all rows corrects for what the few rows differ by.
-            whole = _curves(saved, one, X, np.full(len(X), groups[0]))
-            shift = whole.mean(axis=1) - whole[:, : len(few)].mean(axis=1)
-            means = drawn.reshape(len(shift), len(groups), len(few), -1).mean(axis=2) + shift[:, None]
-            effect["groups"], effect["curves"] = groups.tolist(), numbers(np.clip(means, *bounds))
+            (whole,) = _curves(saved, one, X, np.full(len(X), groups[0]))
+            shift = whole.mean(axis=0) - whole[: len(few)].mean(axis=0)
+            means = np.clip(drawn.reshape(len(groups), -1, len(shift)).mean(axis=1) + shift, *bounds)
+            effect["groups"], effect["curves"] = groups.tolist(), numbers(means)
     return found
 
 
@@ -270,7 +279,8 @@ def _curves(
     There is one curve (K = 1) for numbers and for two classes, otherwise one for each class.
     """
     at = range(len(one.values)) if at is None else at
-    stacked = np.concatenate([one.set(X, v) for v in at])
+    curve = one.along_a_curve()
+    stacked = np.concatenate([curve.set(X, v) for v in at])
     return _predicted(saved, stacked, np.tile(codes, len(at)))[0].reshape(-1, len(at), len(X)).swapaxes(1, 2)
 
 

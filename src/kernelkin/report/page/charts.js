@@ -184,18 +184,28 @@ function wrap(name, pixels, weight = 400) {
   return lines.map((line) => line.trim()).join("\n");
 }
 const lineCount = (words) => words.split("\n").length;
+const LINES = "split(datum.label, '\\n')";
 /* A vertical axis of names that `wrap` has put into lines. */
-const nameAxis = (c, domain) => ({
+const nameAxis = (c, domain, height = 13) => ({
   type: "nominal",
   title: null,
   scale: { domain },
   axis: {
     labelColor: c.ink,
     labelLimit: 0,
-    labelExpr: "split(datum.label, '\\n')",
+    labelExpr: LINES,
     domain: false,
-    labelLineHeight: 13,
-    labelOffset: { condition: { test: "true", expr: "-6.5 * (length(split(datum.label, '\\n')) - 1)" }, value: 0 },
+    labelLineHeight: height,
+    labelOffset: { condition: { test: "true", expr: `${-height / 2} * (length(${LINES}) - 1)` }, value: 0 },
   },
 });
-const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 14 * lineCount(name) + 8));
+const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 13 * lineCount(name) + 4));
+/* Names side by side, with `room` pixels each: in lines, or turned if a word is too long. The lines of each name, and
+   the axis. */
+function namesAcross(names, room) {
+  const turned = names.some((name) => String(name).split(/[\s,;/_-]/).some((word) => textWidth(word) > room));
+  return {
+    lines: (name) => wrap(name, turned ? 130 : room),
+    axis: { labelLimit: 0, labelExpr: LINES, labelLineHeight: 12, labelAngle: turned ? -90 : 0 },
+  };
+}

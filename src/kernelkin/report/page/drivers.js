@@ -25,13 +25,13 @@ function columnPictures(model) {
       title: "How much each column changes predictions",
       records,
       note:
-        `How much the ${D.quantity} of a row changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.${
+        `How much “${D.quantity}” changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.${
           D.outputs.length > 1 ? " Of the classes, the one that changes most counts." : ""
         }`,
       field: "column",
       value: "change",
-      title_x: `change of the ${D.quantity}`,
-      format: ".3~g",
+      title_x: `change of ${D.quantity}`,
+      format: ",.3~r",
       ends: true,
     }));
   }
@@ -91,7 +91,7 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
               x: {
                 field: value,
                 type: "quantitative",
-                title: title_x,
+                title: wrap(title_x, width * .56).split("\n"),
                 axis: { format, tickCount: 5, labelOverlap: true },
               },
               tooltip: Object.keys(records[0]).map((name) =>
@@ -122,20 +122,20 @@ function effectsPicture(model) {
       ...record,
     }))
   );
-  const curves = D.effects[0].curves,
-    drawn = curves ? D.effects[0].groups.length : 0,
+  const withCurves = D.effects.filter((effect) => effect.curves).length,
+    drawn = withCurves ? D.effects[0].groups.length : 0,
     span = extent(D.effects.flatMap((effect) => [effect.low, effect.high, effect.curves || []].flat(3)));
   return make(
     "div",
     { style: "margin-top:22px" },
     picture({
       title: "Effect of each column",
-      label: `Mean ${D.quantity} by the value of each of ${D.effects.length} columns`,
+      label: `Mean of ${D.quantity} by the value of each of ${D.effects.length} columns`,
       records: () => records,
-      note: `Thick line: the mean ${D.quantity} over ${D.rows} rows of all groups if the column has this value. ${
-        curves
-          ? `Thin lines: ${
-            drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"
+      note: `Thick line: the mean of “${D.quantity}” over ${D.rows} rows of all groups if the column has this value. ${
+        withCurves
+          ? `Thin lines: ${drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"}${
+            withCurves < D.effects.length ? `, for the first ${withCurves} columns` : ""
           }. `
           : ""
       }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
@@ -174,7 +174,7 @@ function outputColour(outputs, width, c) {
     type: "nominal",
     scale: { domain: outputs, range: outputs.map((_, k) => colours[k % colours.length]) },
     legend: outputs.length > 1
-      ? { title: null, labelLimit: 0, columns: Math.max(1, Math.floor(width / (widest + 40))) }
+      ? { title: null, labelLimit: 0, symbolOpacity: 1, columns: Math.max(1, Math.floor(width / (widest + 40))) }
       : null,
   };
 }
@@ -195,20 +195,12 @@ function effectPanel(model, effect, width, domain, color, c) {
   const D = model.drivers,
     several = D.outputs.length > 1,
     line = effect.kind !== "text",
-    // Names that do not fit side by side, word for word, are turned.
-    room = width / effect.values.length - 4,
-    few = !line && effect.values.every((value) => value.split(/[\s,;/_-]/).every((word) => textWidth(word) <= room)),
-    name = (value) => line ? value : wrap(value, few ? room : 130),
+    room = width / effect.values.length,
+    across = namesAcross(effect.values, room - 4),
+    name = (value) => line ? value : across.lines(value),
     values = effectRecords(D, effect).map((record) => ({ ...record, value: name(record.value), label: record.value })),
-    thin = (effect.curves || []).flatMap((curves, k) =>
-      curves.flatMap((curve, g) =>
-        curve.map((own, v) => ({
-          output: D.outputs[k],
-          value: name(effect.values[v]),
-          group: model.tasks[effect.groups[g]],
-          own,
-        }))
-      )
+    thin = (effect.curves || []).flatMap((curve, g) =>
+      curve.map((own, v) => ({ value: name(effect.values[v]), group: model.tasks[effect.groups[g]], own }))
     );
   const x = {
     field: "value",
@@ -225,7 +217,7 @@ function effectPanel(model, effect, width, domain, color, c) {
           labelAngle: 0,
           ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : isShort(effect) ? { format: "f" } : {}),
         }
-        : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
+        : across.axis),
     },
     ...(effect.kind === "number" ? { scale: { zero: false, nice: false } } : {}),
   };
@@ -237,13 +229,12 @@ function effectPanel(model, effect, width, domain, color, c) {
     axis: { tickCount: 4 },
   });
   const title = wrap(withUnit(effect), width, 600).split("\n");
-  const ofClass = several ? [{ field: "output", title: "class" }] : [];
   const tooltip = [
     { field: "label", title: effect.name },
-    ...ofClass,
-    { field: "mean", format: ".4~g" },
-    { field: "low", title: "90% from", format: ".4~g" },
-    { field: "high", title: "to", format: ".4~g" },
+    ...(several ? [{ field: "output", title: "class" }] : []),
+    { field: "mean", format: DIGITS },
+    { field: "low", title: "90% from", format: DIGITS },
+    { field: "high", title: "to", format: DIGITS },
   ];
   return {
     title: { text: title, anchor: "start", fontSize: 12, fontWeight: 600, color: c.ink, offset: 6 },
@@ -254,18 +245,23 @@ function effectPanel(model, effect, width, domain, color, c) {
     encoding: { color, ...(several && !line ? { xOffset: { field: "output", sort: D.outputs } } : {}) },
     layer: [
       {
-        mark: { type: line ? "area" : "bar", opacity: .15, aria: false, ...(line ? {} : { width: { band: .5 } }) },
+        mark: {
+          type: line ? "area" : "rule",
+          opacity: .15,
+          aria: false,
+          ...(line ? {} : { strokeWidth: .5 * room / D.outputs.length }),
+        },
         encoding: { x, y: y("low"), y2: { field: "high" } },
       },
       {
         data: { values: thin },
-        mark: { type: line ? "line" : "tick", opacity: several ? .3 : .45, strokeWidth: 1, thickness: 1, aria: false },
+        mark: { type: line ? "line" : "tick", opacity: .45, strokeWidth: 1, thickness: 1, aria: false },
         encoding: {
           x,
           y: y("own"),
           detail: { field: "group" },
-          ...(several ? {} : { color: { value: c.soft } }),
-          tooltip: [{ field: "group" }, ...ofClass, { field: "own", format: ".4~g" }],
+          color: { value: c.soft },
+          tooltip: [{ field: "group" }, { field: "own", format: DIGITS }],
         },
       },
       ...(line ? [{ mark: { type: "line", strokeWidth: 3 }, encoding: { x, y: y("mean") } }] : []),

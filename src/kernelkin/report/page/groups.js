@@ -91,7 +91,7 @@ function levelsPicture(model) {
       const values = shown().map((record) => ({
           ...record,
           raw: record["without pooling"],
-          name: wrap(record.group, width * (width < 480 ? .45 : .3)),
+          name: wrap(record.group, width * (width < 480 ? .45 : .36)),
         })
         ),
         names = values.map((record) => record.name);
@@ -101,7 +101,7 @@ function levelsPicture(model) {
         ...["rows", "level", "low", "high", "raw"].map((field) => ({
           field,
           title: field === "raw" ? "without pooling" : field,
-          format: ".4~g",
+          format: DIGITS,
         })),
       ];
       return {
@@ -117,7 +117,7 @@ function levelsPicture(model) {
           {
             mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
             encoding: {
-              x: x("raw", { title: `level (${G.unit})`, scale: { zero: false }, axis: { tickCount: 5 } }),
+              x: x("raw", { title: wrap(`level in ${G.unit}`, width * .5).split("\n"), scale: { zero: false }, axis: { tickCount: 5 } }),
               x2: { field: "level" },
             },
           },

@@ -73,12 +73,12 @@ function regressionPictures(model) {
   const tooltip = ["task", "predicted", "actual", ...(known(E.covered) ? ["low", "high"] : [])].map((field) =>
     field === "task"
       ? { field }
-      : { field, format: ".4~g", title: { low: "interval from", high: "interval to" }[field] || field }
+      : { field, format: DIGITS, title: { low: "interval from", high: "interval to" }[field] || field }
   );
   const quantitative = (field, title, domain = null) => ({
     field,
     type: "quantitative",
-    title,
+    title: wrap(title, 250).split("\n"),
     scale: { zero: false, ...(domain ? { domain, nice: false } : {}) },
     axis: { tickCount: 6, labelOverlap: true },
   });
@@ -181,7 +181,7 @@ function confusionPicture(E) {
       under: percent(rows / Math.max(sum(row), 1)),
     }))
   );
-  const few = E.classes.length <= 12, filled = records.filter((record) => record.rows);
+  const few = E.classes.length <= 12;
   return picture({
     title: "Confusion",
     note: `Rows by their class (down) and the predicted one (across); percentages are of each row of the table. ${
@@ -189,54 +189,54 @@ function confusionPicture(E) {
     } are right.`,
     label: `Confusion of ${E.classes.length} classes`,
     records: () => records.map(({ label, under, ...record }) => record),
-    spec: (width, c) => ({
-      height: Math.min(width * .7, 70 * E.classes.length, 420),
-      data: { values: filled },
-      encoding: {
-        x: {
-          field: "predicted",
-          type: "nominal",
-          scale: { domain: E.classes },
-          title: "predicted class",
-          axis: {
-            orient: "top",
-            labelAngle: few && width / E.classes.length > 90 ? 0 : -90,
-            labelLimit: 0,
-            domain: false,
+    spec: (width, c) => {
+      const down = E.classes.map((name) => wrap(name, width * .3)),
+        beside = Math.max(...down.flatMap((name) => name.split("\n")).map((line) => textWidth(line))) + 45,
+        across = namesAcross(E.classes, (width - beside) / E.classes.length - 6);
+      return {
+        height: Math.max(Math.min(width * .7, 70 * E.classes.length, 420), rowHeight(down, 14) * E.classes.length),
+        data: {
+          values: records.filter((record) => record.rows).map((record) => ({
+            ...record,
+            row: down[E.classes.indexOf(record.actual)],
+            column: across.lines(record.predicted),
+          })),
+        },
+        encoding: {
+          x: {
+            field: "column",
+            type: "nominal",
+            scale: { domain: E.classes.map(across.lines) },
+            title: "predicted class",
+            axis: { ...across.axis, domain: false },
           },
+          y: { field: "row", ...nameAxis(c, down), title: "actual class" },
         },
-        y: {
-          field: "actual",
-          type: "nominal",
-          scale: { domain: E.classes },
-          title: "actual class",
-          axis: { domain: false, labelLimit: 0 },
-        },
-      },
-      layer: [
-        {
-          mark: { type: "rect", stroke: c.paper, strokeWidth: 2 },
-          encoding: {
-            color: {
-              field: "share",
-              type: "quantitative",
-              scale: { range: [c.raised, c.accent], domain: [0, 1] },
-              legend: null,
+        layer: [
+          {
+            mark: { type: "rect", stroke: c.paper, strokeWidth: 2 },
+            encoding: {
+              color: {
+                field: "share",
+                type: "quantitative",
+                scale: { range: [c.raised, c.accent], domain: [0, 1] },
+                legend: null,
+              },
+              tooltip: [{ field: "actual" }, { field: "predicted" }, { field: "rows" }, {
+                field: "under",
+                title: "share of the class",
+              }],
             },
-            tooltip: [{ field: "actual" }, { field: "predicted" }, { field: "rows" }, {
-              field: "under",
-              title: "share of the class",
-            }],
           },
-        },
-        ...(few
-          ? [{ mark: { type: "text", fontSize: 14, dy: -7, aria: false }, encoding: cellText("label", c) }, {
-            mark: { type: "text", fontSize: 11, dy: 10, aria: false },
-            encoding: cellText("under", c),
-          }]
-          : []),
-      ],
-    }),
+          ...(few
+            ? [{ mark: { type: "text", fontSize: 14, dy: -7, aria: false }, encoding: cellText("label", c) }, {
+              mark: { type: "text", fontSize: 11, dy: 10, aria: false },
+              encoding: cellText("under", c),
+            }]
+            : []),
+        ],
+      };
+    },
   });
 }
 

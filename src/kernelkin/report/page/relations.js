@@ -15,7 +15,7 @@ function relationPart(model) {
   // The clusters are in the table and their likeness in the picture.
   const words = L.text.slice(L.headline.length).trim(),
     rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ (to \S+ )?/s, "") : words;
-  const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${rest}` : ""));
+  const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${minus(rest)}` : ""));
   if (!L.groups) return part;
   const groups = range(Math.max(...L.groups) + 1).map((g) => ({
     group: g + 1,

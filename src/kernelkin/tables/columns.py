@@ -93,8 +93,8 @@ class Column:
         """Return a description of the column and its encoding."""
         if self.kind == "number":
             unit = f" in {self.unit}" if self.unit else ""
-            mean, scale = (np.format_float_positional(x, 4, fractional=False, trim="-") for x in (self.mean, self.scale))
-            words = f"number{unit}, standardised (mean {mean}, standard deviation {scale})"
+            mean, sd = (np.format_float_positional(x, 4, fractional=False, trim="-") for x in (self.mean, self.scale))
+            words = f"number{unit}, standardised (mean {mean}, standard deviation {sd})"
         elif self.kind == "boolean":
             words = "yes or no, standardised"
         elif self.kind == "text":

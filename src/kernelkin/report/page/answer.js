@@ -69,7 +69,7 @@ function answer(model) {
     {},
     make("span", { class: `pill ${tone}` }, E || first ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
-    make("p", {}, sentence(minus(why.replace(/^Recommendation: /, "").replaceAll("`", "")))),
+    make("p", {}, unbroken(sentence(minus(why.replace(/^Recommendation: /, "").replaceAll("`", ""))))),
   );
   if (E) left.append(keyFigures(model));
   return make(
@@ -85,9 +85,15 @@ function answer(model) {
 
 /* New rows of known groups, later rows of them, and groups never seen have scores of their own. */
 function questionsTable(model) {
-  const names = model.evaluations[0].overall.map(([name]) => name).filter((name) => name !== "R² within groups");
+  const names = model.evaluations[0].overall.map(([name]) => name).filter((name) => name !== "R² within groups"),
+    differ = new Set(model.evaluations.map((one) => one.source)).size > 1;
   const columns = [
-    { title: "question", left: true, value: (r) => r.question },
+    {
+      title: "question",
+      left: true,
+      value: (r) => differ ? `${r.question}: ${r.source}` : r.question,
+      show: (_, r) => differ ? [r.question, make("div", { class: "soft small" }, r.source)] : r.question,
+    },
     ...names.map((name) => ({
       title: name,
       value: (r) => (r.overall.find((one) => one[0] === name) || [])[1],
@@ -102,9 +108,6 @@ function questionsTable(model) {
     title: "groups",
     value: (r) => r.test_rows.filter(Boolean).length,
   });
-  if (new Set(model.evaluations.map((one) => one.source)).size > 1) {
-    columns.push({ title: "held out", left: true, value: (r) => r.source });
-  }
   return dataTable({ caption: "How well it predicts", file: "questions", rows: model.evaluations, columns }).element;
 }
 const withInterval = (one) => {
@@ -113,6 +116,9 @@ const withInterval = (one) => {
   return `${value} (${low} to ${high})`;
 };
 
+/* Words in which the names of options do not break at their hyphens. */
+const unbroken = (words) =>
+  words.split(/(--[a-z-]+)/).map((part) => part.startsWith("--") ? make("span", { class: "word" }, part) : part);
 const sentence = (words) => capital(words) + (/[.!?]$/.test(words) ? "" : ".");
 
 function keyFigures(model) {

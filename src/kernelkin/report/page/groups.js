@@ -38,7 +38,12 @@ function variancePicture(model) {
           sort: null,
           title: null,
           scale: { domain: records.map((record) => record.part), range: shades(records, c) },
-          legend: { columns: width < 520 ? 1 : 2, labelLimit: 0 },
+          legend: {
+            columns: width < 520 ? 1 : 2,
+            labelLimit: 0,
+            symbolStrokeColor: c.soft,
+            symbolStrokeWidth: 1,
+          },
         },
         tooltip: [{ field: "part" }, { field: "share", format: ".1%" }],
       },

@@ -198,6 +198,7 @@ function confusionPicture(E) {
         data: {
           values: records.filter((record) => record.rows).map((record) => ({
             ...record,
+            paper: isPaper(record.share, c.raised, c.accent, c),
             row: down[E.classes.indexOf(record.actual)],
             column: across.lines(record.predicted),
           })),
@@ -219,7 +220,7 @@ function confusionPicture(E) {
               color: {
                 field: "share",
                 type: "quantitative",
-                scale: { range: [c.raised, c.accent], domain: [0, 1] },
+                scale: between(c.raised, c.accent, [0, 1]),
                 legend: null,
               },
               tooltip: [{ field: "actual" }, { field: "predicted" }, { field: "rows" }, {
@@ -242,7 +243,7 @@ function confusionPicture(E) {
 
 const cellText = (field, c) => ({
   text: { field },
-  color: { condition: { test: "datum.share > 0.55", value: c.paper }, value: c.ink },
+  color: { condition: { test: "datum.paper", value: c.paper }, value: c.ink },
 });
 
 function reliabilityPicture(E) {

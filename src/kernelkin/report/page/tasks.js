@@ -261,7 +261,8 @@ const smallConfusion = (E, classes, c) => ({
       axis: { labels: false },
     },
     y: smallNames(classes),
-    color: { aggregate: "count", legend: null, scale: { range: [c.raised, c.accent] } },
+    // A single row differs from none.
+    color: { aggregate: "count", legend: null, scale: { domainMin: 0, range: [c.line, c.accent] } },
     tooltip: [{ field: "task" }, { field: "actual" }, { field: "predicted" }, { aggregate: "count", title: "rows" }],
   },
 });

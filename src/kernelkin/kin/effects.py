@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sklearn.base import is_classifier
 
 from ..data.arrays import Table, listing
+from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
 from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
@@ -82,7 +83,14 @@ def effect_unit(model: Any, target: str = "") -> str:
     """Return the unit of effects, for targets with a name or unit, if that is known."""
     if not is_classifier(model):
         return LOSSES[model.loss].scale_name(target)
+    if _has_several_classes(model.functions_):
+        return "probability"
     return f"log odds of {model.classes_[1] if len(model.classes_) == 2 else 'the second class'}"
+
+
+def _has_several_classes(functions: KinFunctions) -> bool:
+    """Whether there is a function for each of more than two classes."""
+    return not functions.wide and isinstance(functions.members[0].likelihood, LabelRegression)
 
 
 def grouping_names(model: Any) -> list[Any]:
@@ -119,7 +127,7 @@ def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.n
     likelihood = functions.members[0].likelihood
     if not isinstance(likelihood, LabelRegression):
         return zero, one
-    if not functions.wide:
+    if _has_several_classes(functions):
         raise ValueError("effects of groups are for regression and for two classes; this model has more classes")
     assert functions.link is not None
     # The slope of the log odds of a normal distribution function at its centre.
@@ -161,7 +169,8 @@ class ColumnValues(NamedTuple):
     def of(cls, column: Column, places: list[int], rows: np.ndarray, count: int, tail: float = 0.0) -> Self:
         """Return the values of a column in encoded rows (n, d): all of them if they are few, or if it is a text.
 
-        Otherwise, they are `count` evenly spaced values between the quantiles `tail` and ``1 - tail`` of the column.
+        Otherwise, they are `count` evenly spaced numbers, or enough dates to show a season, between the quantiles
+        `tail` and ``1 - tail`` of the column.
         """
         if column.kind == "text":
             more = [text for text, n in ((RARE, column.n_rare), (MISSING, column.n_missing)) if n]
@@ -172,7 +181,7 @@ class ColumnValues(NamedTuple):
         if column.kind == "boolean":
             steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
         elif len(steps) > FEW_VALUES and low < high:
-            steps = np.linspace(low, high, count)
+            steps = np.linspace(low, high, CURVE_DATES if column.kind == "date" else count)
         values = steps * column.scale + column.mean
         if column.kind == "date":
             unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
@@ -209,17 +218,18 @@ class ColumnEffect(NamedTuple):
     """The effect of a column: curves averaged over training rows, in which the other columns do not change."""
 
     values: np.ndarray  # (v,) values of the column: numbers, dates or texts
-    # mean, standard_error: (v,) average curve of all groups, and its standard error.
-    mean: np.ndarray
-    standard_error: np.ndarray
-    curves: np.ndarray  # (g, v) curves of the requested groups
-    groups: np.ndarray  # (g,) the labels of these groups
+    # mean, standard_error: (v,) average curve of all groups, and its standard error; None for more than two classes.
+    mean: np.ndarray | None
+    standard_error: np.ndarray | None
+    curves: np.ndarray  # (g, v) curves of the requested groups, or probabilities of all classes if they are more than two
+    groups: np.ndarray  # (g,) the labels of these groups or classes
 
 
 def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any = None) -> ColumnEffect:
     """Return the effect of a column of X, given by name or position, for all groups together and for some groups.
 
-    Values are in the units of the target; log odds for classes, and logarithms for counts.
+    Values are in the units of the target; log odds for two classes, logarithms for counts, and for more classes the
+    probability of each.
     """
     functions = model.functions_
     if functions.kernels is not None:
@@ -228,13 +238,22 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     if unknown := [group for group in groups if group not in labels]:
         raise ValueError(f"unknown groups {listing(unknown)}; this model has {listing(labels)}")
     members, weights = functions.without_means()
-    X = members[0].columns.restore(training_rows(members[0])[0])
+    X, own = training_rows(members[0])
+    X = members[0].columns.restore(X)
     known = read_columns(model, encoder or model.encoder_, X.shape[1])
     name = list(known)[column] if isinstance(column, int) and 0 <= column < len(known) else column
     if name not in known:
         raise ValueError(f"unknown column {column!r}; this model has {listing(list(known))}")
-    count = CURVE_DATES if known[name][0].kind == "date" else CURVE_VALUES
-    _, places, values, features = ColumnValues.of(*known[name], X, count).along_a_curve()
+    one = ColumnValues.of(*known[name], X, CURVE_VALUES).along_a_curve()
+    if _has_several_classes(functions):
+        if groups:
+            raise ValueError("curves of groups are for regression and for two classes; this model has more classes")
+        # Probabilities are not linear in the functions: they are averaged over the rows, each in its own group.
+        rows, codes = np.concatenate([one.set(X[at], v) for v in range(len(one.values))]), own[0][at]
+        p = functions.probabilities(Queries(rows, np.tile(codes, len(one.values))))
+        weight, p = members[0].model.parts[0].weight[at], p.reshape(len(one.values), len(at), -1)
+        return ColumnEffect(one.values, None, None, np.average(p, axis=1, weights=weight).T, model.classes_)
+    _, places, values, features = one
     T, chosen = len(labels), [labels.index(group) for group in groups]
     location, scale = _scales(functions, 0, T)
     M = sparse.csr_array(np.vstack([np.eye(T)[chosen].reshape(-1, T) * scale, scale[None] / T]))

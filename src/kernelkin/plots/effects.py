@@ -205,7 +205,8 @@ class VarianceSharesDisplay(Display):
 class ColumnEffectDisplay(Display):
     """The effect of a column: the curve of the average group with its band, and the curves of groups in thin lines.
 
-    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column.
+    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column. For
+    more than two classes, there is a curve of the mean probability of each class.
 
     Parameters
     ----------
@@ -248,11 +249,12 @@ class ColumnEffectDisplay(Display):
         ax : matplotlib axes, optional
         """
         check_is_fitted(estimator)
-        labels = find_grouping(estimator, None)[1].tolist()
+        labels, unit = find_grouping(estimator, None)[1].tolist(), effect_unit(estimator)
         step = max(1, -(-len(labels) // CURVES))
-        drawn = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
+        some = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
+        drawn = [] if unit == "probability" else some
         effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
-        return cls(effect, column, groups=groups, unit=effect_unit(estimator)).plot(ax)
+        return cls(effect, column, groups=effect.groups if effect.mean is None else groups, unit=unit).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         effect = self.effect
@@ -269,11 +271,12 @@ class ColumnEffectDisplay(Display):
             style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
             label = shorten(effect.groups[at])
             self.ax_.plot(x, effect.curves[at], markevery=max(1, len(x) // 10), label=label, **style)
-        half = norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
         if is_text:
-            self.ax_.errorbar(x, effect.mean, half, fmt="o", color=COLORS[0], zorder=4, label="average group")
             label_ticks(self.ax_.xaxis, effect.values)
-        else:
+        half = None if effect.mean is None else norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
+        if half is not None and is_text:
+            self.ax_.errorbar(x, effect.mean, half, fmt="o", color=COLORS[0], zorder=4, label="average group")
+        elif half is not None:
             band: dict[str, Any] = {"color": COLORS[0], "alpha": 0.25, "linewidth": 0, "label": f"{COVERAGE:.0%} band"}
             self.ax_.fill_between(x, effect.mean - half, effect.mean + half, zorder=2, **band)
             self.ax_.plot(x, effect.mean, color=COLORS[0], linewidth=2.2, zorder=4, label="average group")

@@ -13,15 +13,7 @@ from sklearn.base import is_classifier
 
 from ..data.forms import Queries
 from ..estimators import changed_parameters, relative_gap
-from ..kin.effects import (
-    CURVE_DATES,
-    FEW_VALUES,
-    ColumnValues,
-    effect_unit,
-    grouping_names,
-    read_columns,
-    task_effects,
-)
+from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, grouping_names, read_columns, task_effects
 from ..kin.losses import LOSSES
 from ..mixed.effects import term_kind
 from ..paper.uncertainty import class_probabilities
@@ -218,8 +210,7 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     X, codes = rows
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
     named = read_columns(model, encoder, X.shape[1]).values()
-    counts = {"date": CURVE_DATES}
-    columns = [ColumnValues.of(own, places, X, counts.get(own.kind, FEW_VALUES), TAILS[0]) for own, places in named]
+    columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
     quantity = _quantity(saved, model)
     outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
     effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs))

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
-from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
+from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping, many_classes
 from ..mixed.effects import term_kind
 from ._axes import (
     COLORS,
@@ -70,12 +70,7 @@ class TaskEffectsDisplay(Display):
     """
 
     def __init__(
-        self,
-        effects: Any,
-        *,
-        column: str | None = None,
-        groups: Sequence[Any] = (),
-        unit: str = "units of the target",
+        self, effects: Any, *, column: str | None = None, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
         self.effects, self.groups, self.unit = effects, list(groups), unit
         self.name = "level" if column is None else f"slope of {column}"
@@ -233,7 +228,8 @@ class ColumnEffectDisplay(Display):
     def __init__(
         self, effect: Any, column: Any, *, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
-        self.effect, self.column, self.groups, self.unit = effect, column, list(groups), unit
+        self.effect, self.column, self.unit = effect, column, unit
+        self.groups = list(effect.groups if effect.mean is None else groups)
 
     @classmethod
     def from_estimator(cls, estimator: Any, column: Any, *, groups: Sequence[Any] = (), ax: Any = None) -> Self:
@@ -249,12 +245,10 @@ class ColumnEffectDisplay(Display):
         ax : matplotlib axes, optional
         """
         check_is_fitted(estimator)
-        labels, unit = find_grouping(estimator, None)[1].tolist(), effect_unit(estimator)
-        step = max(1, -(-len(labels) // CURVES))
-        some = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
-        drawn = [] if unit == "probability" else some
+        labels = [] if many_classes(estimator.functions_) else find_grouping(estimator, None)[1].tolist()
+        drawn = labels[:: max(1, -(-len(labels) // CURVES))] if len(labels) > 1 else []
         effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
-        return cls(effect, column, groups=effect.groups if effect.mean is None else groups, unit=unit).plot(ax)
+        return cls(effect, column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         effect = self.effect

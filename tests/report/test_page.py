@@ -109,6 +109,10 @@ def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     levels = np.digitize(table.pop("mark") + 2 * table.pop("passed").eq("yes"), [46, 54])
     model = KinClassifier(cv=2, random_state=0).fit(table.drop(columns="school"), CLASSES[levels], table["school"])
     model.report(folder / "three.html")
+    species = np.array([f"species number {k}" for k in range(10)])[np.arange(70) % 10]
+    KinClassifier(cv=2, random_state=0).fit(table[["age (years)"]], species, table["school"]).report(
+        folder / "ten.html"
+    )
     return folder
 
 
@@ -134,6 +138,8 @@ SHOWN = [
     ("many", PHONE, "dark"),
     ("three", PHONE, "light"),
     ("three", DESKTOP, "dark"),
+    ("ten", PHONE, "dark"),
+    ("ten", DESKTOP, "light"),
 ]
 
 
@@ -198,6 +204,9 @@ def test_three_classes_have_curves_and_probabilities_of_each(browser, pages):
     assert sorted(legend) == sorted(CLASSES)
     colours = f"new Set([...{effects}.querySelectorAll('.mark-line path')].map(e => getComputedStyle(e).stroke)).size"
     assert browser.run(f"return {colours}") == 3
+    # Without a comparison, the scores of few groups are bars with their names.
+    names = browser.texts("#answer .role-axis-label text")
+    assert [name for name in names if name.startswith("school")] and browser.texts("#answer .mark-rect path")
     shown = browser.texts(".what-if output div")
     assert [text.partition("% ")[2] for text in shown] == sorted(CLASSES)
     assert sum(float(text.partition("%")[0]) for text in shown) == pytest.approx(100, abs=0.2)
@@ -218,6 +227,8 @@ def test_groups_without_scores_have_no_pictures(browser, pages, forty):
 
 def test_groups_that_were_not_in_the_fit_have_their_own_scores(browser, pages):
     show(browser, pages / "new.html")
+    # The comparison was on other rows than the scores, and says so.
+    assert browser.texts(".figures dd")[2].endswith("5 folds inside groups")
     assert sorted(browser.texts("#tasks tbody th")) == [f"other {n}" for n in range(1, 6)]
     # Levels are those of the groups of the fit.
     assert browser.texts("#tasks thead th") == ["group", "RMSE", "mean absolute error"]

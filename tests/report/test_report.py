@@ -225,6 +225,16 @@ def test_curves_of_classes_are_means_of_their_probabilities(n_classes):
     assert {effect["name"] for effect in found["effects"][:2]} == {"size", "kind"}
 
 
+def test_curves_over_dates_keep_the_day_of_the_week_of_the_rows():
+    """A curve shows trend and season; with 80 dates, days of the week would make it a saw."""
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=140)})
+    y = 5.0 * (np.arange(140) % 7 == 6) + 0.1 * np.random.default_rng(0).normal(size=140)
+    model = KinRegressor(cv=2, random_state=0).fit(days, y, tasks=np.arange(140) % 2)
+    monday, sunday = model.predict(days.iloc[[70, 76]], tasks=[0, 0])
+    (effect,) = content(model.report())["drivers"]["effects"]
+    assert sunday - monday > 3 and len(effect["values"]) == 80 and np.ptp(effect["mean"]) < 1
+
+
 def test_three_classes_of_a_model_of_the_paper_have_curves():
     found = content(STLClassifier(C=10).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])).report())["drivers"]
     assert found["outputs"] == ["0", "1", "2"] and [effect["name"] for effect in found["effects"]] == ["x0", "x1"]

@@ -42,7 +42,7 @@ function judgement(model) {
   }
   if (!C) {
     return [
-      E.overall.map(([name, value]) => `${capital(name)} ${scoreText(name)(value)}`).slice(0, 2).join(", ") +
+      capital(E.overall.map(([name, value]) => `${name} ${scoreText(name)(value)}`).slice(0, 2).join(", ")) +
       " on held-out rows",
       "plain",
       `It was not compared with simpler models: ${

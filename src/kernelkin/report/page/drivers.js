@@ -147,7 +147,9 @@ function effectsPicture(model) {
           autosize: { type: "pad" },
           columns,
           spacing: { row: 22, column: 34 },
-          concat: D.effects.map((effect) => effectPanel(model, effect, each, span, outputColour(D.outputs, width, c), c)),
+          concat: D.effects.map((effect) =>
+            effectPanel(model, effect, each, span, outputColour(D.outputs, width, c), c)
+          ),
         };
       },
     }),
@@ -168,11 +170,12 @@ const effectRecords = (D, effect) =>
 
 /* Colours of classes, with a legend if there are several. */
 function outputColour(outputs, width, c) {
-  const colours = [c.accent, c.second, c.good, c.bad, c.ink, c.soft], widest = Math.max(...outputs.map((o) => textWidth(o)));
+  const range = [c.accent, c.second, c.good, c.bad, c.ink, c.soft].slice(0, outputs.length),
+    widest = Math.max(...outputs.map((output) => textWidth(output)));
   return {
     field: "output",
     type: "nominal",
-    scale: { domain: outputs, range: outputs.map((_, k) => colours[k % colours.length]) },
+    scale: { domain: outputs, ...(outputs.length > range.length ? { scheme: "tableau20" } : { range }) },
     legend: outputs.length > 1
       ? { title: null, labelLimit: 0, symbolOpacity: 1, columns: Math.max(1, Math.floor(width / (widest + 40))) }
       : null,

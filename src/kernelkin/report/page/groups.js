@@ -122,7 +122,12 @@ function levelsPicture(model) {
           {
             mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
             encoding: {
-              x: x("raw", { title: wrap(`level in ${G.unit}`, width * .5).split("\n"), scale: { zero: false }, axis: { tickCount: 5 } }),
+              x: x("raw", {
+                title: wrap(`level in ${G.unit}`, width * .5).split("\n"),
+                // Rings do not touch the names.
+                scale: { zero: false, padding: 8 },
+                axis: { tickCount: width < 480 ? 3 : 5 },
+              }),
               x2: { field: "level" },
             },
           },

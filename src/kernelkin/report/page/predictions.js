@@ -181,7 +181,6 @@ function confusionPicture(E) {
       under: percent(rows / Math.max(sum(row), 1)),
     }))
   );
-  const few = E.classes.length <= 12;
   return picture({
     title: "Confusion",
     note: `Rows by their class (down) and the predicted one (across); percentages are of each row of the table. ${
@@ -192,7 +191,10 @@ function confusionPicture(E) {
     spec: (width, c) => {
       const down = E.classes.map((name) => wrap(name, width * .3)),
         beside = Math.max(...down.flatMap((name) => name.split("\n")).map((line) => textWidth(line))) + 45,
-        across = namesAcross(E.classes, (width - beside) / E.classes.length - 6);
+        room = (width - beside) / E.classes.length - 6,
+        across = namesAcross(E.classes, room),
+        widest = Math.max(...records.map((record) => textWidth(record.label) * 14 / 12)),
+        lines = room < widest ? [] : room < 30 ? [["label", 14, 0]] : [["label", 14, -7], ["under", 11, 10]];
       return {
         height: Math.max(Math.min(width * .7, 70 * E.classes.length, 420), rowHeight(down, 14) * E.classes.length),
         data: {
@@ -229,12 +231,10 @@ function confusionPicture(E) {
               }],
             },
           },
-          ...(few
-            ? [{ mark: { type: "text", fontSize: 14, dy: -7, aria: false }, encoding: cellText("label", c) }, {
-              mark: { type: "text", fontSize: 11, dy: 10, aria: false },
-              encoding: cellText("under", c),
-            }]
-            : []),
+          ...lines.map(([field, fontSize, dy]) => ({
+            mark: { type: "text", fontSize, dy, aria: false },
+            encoding: cellText(field, c),
+          })),
         ],
       };
     },
@@ -252,11 +252,15 @@ function reliabilityPicture(E) {
     const drawn = (happened * rows + 1) / (rows + 2), error = 2 * Math.sqrt(drawn * (1 - drawn) / rows);
     return { stated, happened, rows, low: Math.max(0, happened - error), high: Math.min(1, happened + error) };
   });
-  const of = E.classes.length === 2 ? ` of “${E.classes[1]}”` : "";
+  const two = E.classes.length === 2,
+    of = two ? ` of “${E.classes[1]}”` : "",
+    what = two
+      ? `Test rows in ${records.length} bins by their probability${of}`
+      : `The probabilities of all classes for each test row, in ${records.length} bins`;
   return picture({
     title: "Reliability of the probabilities",
     note:
-      `Test rows in ${records.length} bins by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
+      `${what}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
     label: `Frequency by stated probability${of}`,
     records: () => records,
     spec: (width, c) => ({
@@ -292,6 +296,7 @@ function reliabilityPicture(E) {
             },
             tooltip: [{ field: "stated", format: ".1%" }, { field: "happened", format: ".1%", title: "frequency" }, {
               field: "rows",
+              title: two ? "rows" : "probabilities",
             }],
           },
         },

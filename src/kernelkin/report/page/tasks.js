@@ -164,7 +164,7 @@ function multiplesPicture(model, shown) {
     ? `Each picture is a group: the probability of “${
       E.classes[1]
     }” for rows of either class. The further apart the classes are, the better.`
-    : "Each picture is a group: rows by actual class (down) and predicted class (across), in the same order; the darker, the more rows.";
+    : "Each picture is a group: rows by actual class (down) and predicted class (across), in the same order; the stronger the colour, the more rows.";
   return picture({
     title: "Predictions of each group",
     note: few ? `${note} Groups with fewer than ${E.min_rows} test rows have no ${E.score}.` : note,

@@ -116,6 +116,27 @@ def test_booleans_and_texts_have_all_their_values():
     assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["no", "yes"]
 
 
+def test_three_classes_have_a_curve_of_the_probability_of_each(table):
+    X, y, tasks = table
+    X = X.assign(size=X["size"].clip(80, 120))
+    named = np.array(["low", "medium", "high"])[np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))]
+    model = KinClassifier(random_state=0, cv=2).fit(X, named, tasks=tasks, sample_weight=WEIGHT)
+    for column in ("size", "kind"):
+        effect = column_effect(model, column, [])
+        assert effect.groups.tolist() == ["high", "low", "medium"] and effect.mean is None
+        for v in (0, -1):
+            p = model.predict_proba(X.assign(**{column: effect.values[v]}), tasks)
+            np.testing.assert_allclose(effect.curves[:, v], np.average(p, axis=0, weights=WEIGHT), rtol=1e-7)
+        display = ColumnEffectDisplay.from_estimator(model, column)
+        assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["high", "low", "medium"]
+        assert display.ax_.get_ylabel() == "mean prediction (probability)"
+        drawn = [line.get_ydata() for line in display.ax_.get_lines()]
+        np.testing.assert_allclose(drawn, effect.curves)
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["blue", "red"]
+    with pytest.raises(ValueError, match="curves of groups are for regression and for two classes"):
+        ColumnEffectDisplay.from_estimator(model, "size", groups=["s1"])
+
+
 def test_columns_of_arrays_go_by_position_and_classes_are_log_odds():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kernelkin
+from kernelkin import KinClassifier
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report import report_of_files
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
@@ -14,11 +16,14 @@ from report.conftest import HOSTILE, make_table
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 PHONE, DESKTOP, WALL = 360, 1280, 2560
 PAGE = Path(kernelkin.__file__).parent / "report" / "page"
-# The lowest contrast of any text with what it stands on, by the formula of WCAG.
-CONTRAST = """
+# How light a colour is, by the formula of WCAG.
+LIGHT = """
 const parts = text => text.match(/[\\d.]+/g).map(Number);
 const power = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
 const light = ([r, g, b]) => 0.2126 * power(r / 255) + 0.7152 * power(g / 255) + 0.0722 * power(b / 255);
+"""
+# The lowest contrast of any text with what it stands on.
+CONTRAST = """
 const under = e => {
   const found = parts(getComputedStyle(e).backgroundColor);
   return found.length === 3 || !e.parentElement ? found : under(e.parentElement);
@@ -40,6 +45,36 @@ const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".s
 const cut = [...document.querySelectorAll(".chart")].filter(e => e.scrollWidth > e.clientWidth + 1);
 return [...wide, ...cut.map(e => e.parentElement.id)];
 """
+# Texts of pictures that are on each other, outside of their picture, shortened, or hard to tell from their cell. A halo
+# is the same text in the same place.
+TANGLED = """
+const box = e => e.getBoundingClientRect(), of = e => `${e.closest("figure").querySelector("h3").textContent}: `;
+const texts = [...document.querySelectorAll(".chart svg text")].filter(e =>
+  e.textContent.trim() && box(e).width > 1 && +getComputedStyle(e).opacity);
+const found = texts.filter(e => {
+  const [a, b] = [box(e), box(e.closest("svg"))];
+  return a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 2 || a.bottom > b.bottom + 2
+    || e.textContent.endsWith("…");
+}).map(e => of(e) + e.textContent + " is cut");
+for (const [i, e] of texts.entries()) for (const other of texts.slice(i + 1)) {
+  const [a, b] = [box(e), box(other)];
+  const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  if (across > 1 && down > 3 && !(e.textContent === other.textContent && Math.abs(a.x - b.x) < 1))
+    found.push(`${of(e)}${e.textContent} is on ${other.textContent}`);
+}
+for (const e of document.querySelectorAll(".chart .mark-text text")) {
+  const {x, y, width, height} = box(e), [h, v] = [x + width / 2, y + height / 2];
+  const cell = [...e.closest("svg").querySelectorAll(".mark-rect path")].find(one => {
+    const b = box(one);
+    return b.left < h && h < b.right && b.top < v && v < b.bottom;
+  });
+  if (!cell) continue;
+  const [a, b] = [e, cell].map(one => light(parts(getComputedStyle(one).fill)));
+  if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 3.8) found.push(`${of(e)}${e.textContent} is hard to read`);
+}
+return found;
+"""
 UNNAMED = """
 return [...document.querySelectorAll("button, input, select, svg, output, nav, section, iframe")].filter(e =>
   e.getClientRects().length && !e.ariaLabel && !e.textContent.trim() && !e.labels?.length
@@ -50,6 +85,7 @@ CATCH = """
 window.saved = {};
 HTMLAnchorElement.prototype.click = function () { window.saved[this.download] = decodeURIComponent(this.href); };
 """
+CLASSES = np.array(["below what is expected", "as expected of this age", "well above the level of the class"])
 # Where screenshots go that somebody wants to look at.
 SHOTS = os.environ.get("KERNELKIN_SCREENSHOTS")
 
@@ -69,6 +105,14 @@ def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     for name, models in made.items():
         report_of_files(models, names=[f"{i}.kin" for i in range(len(models))]).save(folder / f"{name}.html")
     report_of_files([searched], test=other_schools()).save(folder / "new.html")
+    table = make_table(5, 14)
+    levels = np.digitize(table.pop("mark") + 2 * table.pop("passed").eq("yes"), [46, 54])
+    model = KinClassifier(cv=2, random_state=0).fit(table.drop(columns="school"), CLASSES[levels], table["school"])
+    model.report(folder / "three.html")
+    species = np.array([f"species number {k}" for k in range(10)])[np.arange(70) % 10]
+    KinClassifier(cv=2, random_state=0).fit(table[["age (years)"]], species, table["school"]).report(
+        folder / "ten.html"
+    )
     return folder
 
 
@@ -92,6 +136,10 @@ SHOWN = [
     ("nineteen", WALL, "dark"),
     ("many", WALL, "light"),
     ("many", PHONE, "dark"),
+    ("three", PHONE, "light"),
+    ("three", DESKTOP, "dark"),
+    ("ten", PHONE, "dark"),
+    ("ten", DESKTOP, "light"),
 ]
 
 
@@ -100,7 +148,8 @@ def assert_readable(browser, width):
     assert browser.console() == []
     assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.run(CUT_OFF) == []
-    assert browser.run(CONTRAST) >= 4.5
+    assert browser.run(LIGHT + CONTRAST) >= 4.5
+    assert browser.run(LIGHT + TANGLED) == []
     assert browser.run(UNNAMED) == []
     assert browser.run("return document.querySelectorAll('.chart:empty').length") == 0
 
@@ -148,8 +197,38 @@ def test_a_mixed_model_shows_shares_of_variance(browser, pages):
     assert any("compared by the errors of held-out rows" in text for text in browser.texts("#fit p"))
 
 
+def test_three_classes_have_curves_and_probabilities_of_each(browser, pages):
+    show(browser, pages / "three.html")
+    effects = "[...document.querySelectorAll('#drivers figure')].find(f => f.innerText.includes('Effect of each'))"
+    legend = browser.run(f"return [...{effects}.querySelectorAll('.role-legend-label text')].map(e => e.textContent)")
+    assert sorted(legend) == sorted(CLASSES)
+    colours = f"new Set([...{effects}.querySelectorAll('.mark-line path')].map(e => getComputedStyle(e).stroke)).size"
+    assert browser.run(f"return {colours}") == 3
+    # Without a comparison, the scores of few groups are bars with their names.
+    names = browser.texts("#answer .role-axis-label text")
+    assert [name for name in names if name.startswith("school")] and browser.texts("#answer .mark-rect path")
+    shown = browser.texts(".what-if output div")
+    assert [text.partition("% ")[2] for text in shown] == sorted(CLASSES)
+    assert sum(float(text.partition("%")[0]) for text in shown) == pytest.approx(100, abs=0.2)
+    browser.run("document.querySelector('.what-if input').focus()")
+    browser.press("ArrowRight")
+    assert browser.texts(".what-if output div") != shown
+
+
+def test_groups_without_scores_have_no_pictures(browser, pages, forty):
+    few = make_table(40, 2, seed=3)
+    report_of_files([forty], test=few).save(pages / "unscored.html")
+    show(browser, pages / "unscored.html")
+    assert browser.run("return document.querySelectorAll('#tasks figure, #tasks select').length") == 0
+    assert "No group has 5 test rows, the fewest for a score of its own." in browser.texts("#tasks p")
+    assert browser.texts("#tasks thead th") == ["group", "level"]
+    assert_readable(browser, DESKTOP)
+
+
 def test_groups_that_were_not_in_the_fit_have_their_own_scores(browser, pages):
     show(browser, pages / "new.html")
+    # The comparison was on other rows than the scores, and says so.
+    assert browser.texts(".figures dd")[2].endswith("5 folds inside groups")
     assert sorted(browser.texts("#tasks tbody th")) == [f"other {n}" for n in range(1, 6)]
     # Levels are those of the groups of the fit.
     assert browser.texts("#tasks thead th") == ["group", "RMSE", "mean absolute error"]

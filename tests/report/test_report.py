@@ -32,6 +32,7 @@ from kernelkin.relations import sharing_report
 from kernelkin.relations.baselines import LINEAR
 from kernelkin.relations.sharing import NEW_GROUPS, NEW_ROWS
 from kernelkin.report import report_of_files
+from kernelkin.report.content import effect_rows
 from kernelkin.report.report import _json, vega_script
 from kernelkin.storage import SavedModel
 from report.conftest import HOSTILE, made_relations, make_table
@@ -157,7 +158,7 @@ def test_the_effect_of_a_column_of_a_linear_model_is_its_coefficient():
     assert [effect["name"] for effect in found["effects"]] == ["x0", "x1"]
     for effect, slope in zip(found["effects"], (3, -1), strict=True):
         values = np.array(effect["values"])
-        assert_allclose(np.diff(effect["mean"]) / np.diff(values), slope, rtol=1e-3)
+        assert_allclose(np.diff(effect["mean"][0]) / np.diff(values), slope, rtol=1e-3)
         assert_allclose(effect["change"], abs(slope) * np.ptp(values), rtol=1e-3)
         # No row differs from another.
         assert_allclose(effect["low"], effect["mean"], atol=1e-4)
@@ -171,13 +172,13 @@ def test_columns_of_a_table_are_those_that_a_person_would_set(few):
     assert days["kind"] == "date" and "2024-01-01" <= days["values"][0] < days["values"][-1] < "2025-12-31"
     assert effects["sex"]["values"] == ["boy", "girl"] and effects["public"]["values"] == ["no", "yes"]
     assert 8 < effects["age (years)"]["values"][0] < 12 < effects["age (years)"]["values"][-1] < 16
-    assert 2 < effects["public"]["mean"][1] - effects["public"]["mean"][0] < 6  # 4 in the data
+    assert 2 < np.diff(effects["public"]["mean"][0]) < 6  # 4 in the data
 
 
 def test_predictions_of_the_grid_are_those_of_the_model(searched):
     """The sliders stop where predictions were computed: at these values, with the other columns as in one row."""
     grid = content(report_of_files([searched]))["drivers"]["grid"]
-    columns, mean = grid["columns"], np.array(grid["mean"])
+    columns, (mean,) = grid["columns"], np.array(grid["mean"])
     assert grid["groups"] == [0, 1, 2, -1] and mean.shape[1] == np.prod([len(one["values"]) for one in columns])
     names = [one["name"] for one in columns]
     assert "age (years)" in names
@@ -192,6 +193,54 @@ def test_predictions_of_the_grid_are_those_of_the_model(searched):
         assert_allclose(mean[:, place], searched.predict(rows), rtol=1e-4)
         ends = np.stack([np.array(grid[end])[:, place] for end in ("low", "high")], axis=1)
         assert_allclose(ends, searched.predict_interval(rows, grid["coverage"]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_curves_of_classes_are_means_of_their_probabilities(n_classes):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.uniform(-2, 2, 42), "kind": rng.choice(["red", "green", "blue"], 42)})
+    table["day"] = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.permutation(42) * 7, unit="D")
+    names, tasks = np.array(["high", "low", "medium"])[-n_classes:], np.arange(42) % 3
+    y = names[np.digitize(table["size"] + (table["kind"] == "red"), np.arange(n_classes - 1) - 0.3)]
+    model = KinClassifier(cv=2, random_state=0).fit(table, y, tasks=tasks)
+    found = content(model.report())["drivers"]
+    # Each row once, in each group in turn.
+    X, codes = effect_rows(model)
+    encoded = model.encoder_.transform(table)
+    order = [int(np.abs(encoded - row).sum(axis=1).argmin()) for row in X]
+    assert sorted(order) == list(range(42)) and np.bincount(codes).tolist() == [14] * 3
+    used, expected = table.iloc[order], ["low", "medium", "high"] if n_classes == 3 else ["probability of medium"]
+    assert sorted(found["outputs"]) == sorted(expected) and len(found["effects"]) == 3
+    for effect in found["effects"]:
+        # All days in the table are Sundays; along a curve, rows keep their day of the week.
+        values = pd.to_datetime(effect["values"]) if effect["kind"] == "date" else pd.Index(effect["values"])
+        at = [v for v, value in enumerate(values) if effect["kind"] != "date" or value.weekday() == 6]
+        for v in (at[0], at[-1]):
+            p = model.predict_proba(used.assign(**{effect["name"]: values[v]}), codes).mean(axis=0)
+            assert_allclose([curve[v] for curve in effect["mean"]], p[-1:] if n_classes == 2 else p, rtol=1e-4)
+    if n_classes == 3:
+        for part in (*(effect["mean"] for effect in found["effects"]), found["grid"]["mean"]):
+            assert_allclose(np.sum(part, axis=0), 1, atol=1e-5)
+    # The columns that classes depend on change their probabilities most.
+    assert {effect["name"] for effect in found["effects"][:2]} == {"size", "kind"}
+
+
+def test_curves_over_dates_keep_the_day_of_the_week_of_the_rows():
+    """A curve shows trend and season; with 80 dates, days of the week would make it a saw."""
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=140)})
+    y = 5.0 * (np.arange(140) % 7 == 6) + 0.1 * np.random.default_rng(0).normal(size=140)
+    model = KinRegressor(cv=2, random_state=0).fit(days, y, tasks=np.arange(140) % 2)
+    monday, sunday = model.predict(days.iloc[[70, 76]], tasks=[0, 0])
+    (effect,) = content(model.report())["drivers"]["effects"]
+    assert sunday - monday > 3 and len(effect["values"]) == 80 and np.ptp(effect["mean"]) < 1
+
+
+def test_three_classes_of_a_model_of_the_paper_have_curves():
+    found = content(STLClassifier(C=10).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])).report())["drivers"]
+    assert found["outputs"] == ["0", "1", "2"] and [effect["name"] for effect in found["effects"]] == ["x0", "x1"]
+    means = np.array(found["effects"][0]["mean"])
+    assert_allclose(means.sum(axis=0), 1, atol=1e-5)
+    assert (np.diff(means[[2, 0]])[:, ::3] * [[1], [-1]] > 0).all()
 
 
 def test_curves_of_groups_are_means_over_the_same_rows(searched):
@@ -233,7 +282,6 @@ def test_what_is_the_same_for_all_groups_is_said_once(many):
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: STLClassifier().fit(X, np.arange(60) % 3), "the model has more than two classes"),
         (lambda: MKMTRLRegressor("precomputed").fit((X @ X.T)[:, :, None], Y, tasks=TASKS), "the model keeps no rows"),
     ],
 )
@@ -259,7 +307,7 @@ def test_curves_of_groups_surround_their_mean(forty):
     """Few rows are used for the curves of many groups, yet their mean is that over all rows."""
     for effect in content(report_of_files([forty]))["drivers"]["effects"]:
         assert len(effect["curves"]) == 30
-        assert_allclose(np.mean(effect["curves"], axis=0), effect["mean"], atol=0.1)
+        assert_allclose(np.mean(effect["curves"], axis=0), effect["mean"][0], atol=0.1)
 
 
 def test_relations_are_those_that_were_tested(related):
@@ -383,7 +431,7 @@ def test_of_many_columns_those_with_the_largest_effects_are_shown():
     # The grid of predictions is over the first of them, and no larger than its limit.
     assert [column["name"] for column in shown["grid"]["columns"]] == names[:3]
     sizes = [len(column["values"]) for column in shown["grid"]["columns"]]
-    assert len(shown["grid"]["mean"][0]) == np.prod(sizes) and 2 * np.prod(sizes) <= 12_000 and min(sizes) > 3
+    assert len(shown["grid"]["mean"][0][0]) == np.prod(sizes) and 2 * np.prod(sizes) <= 12_000 and min(sizes) > 3
 
 
 def test_a_date_of_small_effect_has_an_effect_and_a_slider():

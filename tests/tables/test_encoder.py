@@ -178,6 +178,13 @@ def test_output_as_a_frame():
     assert_array_equal(out.index, frame.index)
 
 
+def test_large_and_small_numbers_are_described_without_powers_of_ten():
+    table = pd.DataFrame({"income": [20_000.0, 61_234.5] * 4, "share": [0.00012, 0.00034] * 4})
+    income, share = TableEncoder().fit(table).describe().splitlines()
+    assert "(mean 40620, standard deviation 20620)" in income
+    assert "(mean 0.00023, standard deviation 0.00011)" in share
+
+
 def test_what_was_done_in_words():
     assert TableEncoder(drop=["count"]).fit(pd.DataFrame(MIXED)).describe().splitlines() == [
         "size: number, standardised (mean 2.667, standard deviation 1.027); 5 missing, marked by a feature",

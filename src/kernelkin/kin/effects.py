@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sklearn.base import is_classifier
 
 from ..data.arrays import Table, listing
+from ..data.forms import Queries
 from ..engines.threads import SingleThreadedBLAS
 from ..mixed.average import average
 from ..mixed.effects import GroupPosterior, mean_and_slopes, term_kind, training_rows, wide_contrasts
@@ -87,7 +88,13 @@ def effect_unit(model: Any, target: str = "") -> str:
     """Return the unit of effects, for targets with a name or unit, if that is known."""
     if not is_classifier(model):
         return LOSSES[model.loss].scale_name(target)
-    return f"log odds of {model.classes_[1] if len(model.classes_) == 2 else 'the second class'}"
+    second = model.classes_[1] if len(model.classes_) == 2 else "the second class"
+    return "probability" if many_classes(model.functions_) else f"log odds of {second}"
+
+
+def many_classes(functions: KinFunctions) -> bool:
+    """Whether there is a function for each of more than two classes."""
+    return not functions.wide and isinstance(functions.members[0].likelihood, LabelRegression)
 
 
 def grouping_names(model: Any) -> list[Any]:
@@ -124,7 +131,7 @@ def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.n
     likelihood = functions.members[0].likelihood
     if not isinstance(likelihood, LabelRegression):
         return zero, one
-    if not functions.wide:
+    if many_classes(functions):
         raise ValueError("effects of groups are for regression and for two classes; this model has more classes")
     assert functions.link is not None
     # The slope of the log odds of a normal distribution function at its centre.
@@ -163,10 +170,12 @@ class ColumnValues(NamedTuple):
     features: np.ndarray  # (V, len(places))
 
     @classmethod
-    def of(cls, column: Column, places: list[int], rows: np.ndarray, count: int, tail: float = 0.0) -> Self:
+    def of(
+        cls, column: Column, places: list[int], rows: np.ndarray, count: int = FEW_VALUES, tail: float = 0.0
+    ) -> Self:
         """Return the values of a column in encoded rows (n, d): all of them if they are few, or if it is a text.
 
-        Otherwise, they are `count` evenly spaced values between the quantiles `tail` and ``1 - tail`` of the column.
+        Otherwise, they are `count` evenly spaced values between its quantiles `tail` and ``1 - tail``; more of dates.
         """
         if column.kind == "text":
             more = [text for text, n in ((RARE, column.n_rare), (MISSING, column.n_missing)) if n]
@@ -177,7 +186,7 @@ class ColumnValues(NamedTuple):
         if column.kind == "boolean":
             steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
         elif len(steps) > FEW_VALUES and low < high:
-            steps = np.linspace(low, high, count)
+            steps = np.linspace(low, high, CURVE_DATES if column.kind == "date" else count)
         values = steps * column.scale + column.mean
         if column.kind == "date":
             unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
@@ -194,6 +203,12 @@ class ColumnValues(NamedTuple):
         """ "text", or "number" or "date" if there are values in between."""
         return "text" if self.values.dtype.kind == "O" else self.column.kind
 
+    def along_a_curve(self) -> Self:
+        """Return the column for curves of trend and season: rows keep weekdays and times, unless it has only these."""
+        parts = [part for part, _ in self.column.parts_and_features]
+        kept = [i for i, part in enumerate(parts) if part not in ("weekday", "hour") or set(parts) == {part}]
+        return self._replace(places=[self.places[i] for i in kept], features=self.features[:, kept])
+
     def set(self, X: np.ndarray, value: int) -> np.ndarray:
         """Return rows (n, d) with this column set to the value at this position."""
         out = X.copy()
@@ -205,17 +220,17 @@ class ColumnEffect(NamedTuple):
     """The effect of a column: curves averaged over training rows, in which the other columns do not change."""
 
     values: np.ndarray  # (v,) values of the column: numbers, dates or texts
-    # mean, standard_error: (v,) average curve of all groups, and its standard error.
-    mean: np.ndarray
-    standard_error: np.ndarray
-    curves: np.ndarray  # (g, v) curves of the requested groups
-    groups: np.ndarray  # (g,) the labels of these groups
+    # mean, standard_error: (v,) average curve of all groups, and its standard error; None for more than two classes.
+    mean: np.ndarray | None
+    standard_error: np.ndarray | None
+    curves: np.ndarray  # (g, v) curves of the requested groups, or of more than two classes
+    groups: np.ndarray  # (g,) the labels of these groups or classes
 
 
 def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any = None) -> ColumnEffect:
     """Return the effect of a column of X, given by name or position, for all groups together and for some groups.
 
-    Values are in the units of the target; log odds for classes, and logarithms for counts.
+    Values are in the units of the target; log odds of two classes, probabilities of more, and logarithms of counts.
     """
     functions = model.functions_
     if functions.kernels is not None:
@@ -224,41 +239,44 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     if unknown := [group for group in groups if group not in labels]:
         raise ValueError(f"unknown groups {listing(unknown)}; this model has {listing(labels)}")
     members, weights = functions.without_means()
-    X = members[0].columns.restore(training_rows(members[0])[0])
+    rows, groupings = training_rows(members[0])
+    X = members[0].columns.restore(rows)
     known = read_columns(model, encoder or model.encoder_, X.shape[1])
     name = list(known)[column] if isinstance(column, int) and 0 <= column < len(known) else column
     if name not in known:
         raise ValueError(f"unknown column {column!r}; this model has {listing(list(known))}")
-    count = CURVE_DATES if known[name][0].kind == "date" else CURVE_VALUES
-    own, places, values, features = ColumnValues.of(*known[name], X, count)
-    # Curves over dates show trend and season; the day of the week and the time of day stay as they are in the rows.
-    varied = [i for i, (part, _) in enumerate(own.parts_and_features) if part not in ("weekday", "hour")]
-    places, features = [places[i] for i in varied], features[:, varied]
+    one = ColumnValues.of(*known[name], X, CURVE_VALUES).along_a_curve()
+    if many_classes(functions):
+        if groups:
+            raise ValueError("curves of groups are for regression and for two classes; this model has more classes")
+        # Probabilities are not linear in the functions: they are averaged over the rows, each in its own group.
+        each = [functions.probabilities(Queries(one.set(X[at], v), groupings[0][at])) for v in range(len(one.values))]
+        curves = np.average(each, axis=1, weights=members[0].model.parts[0].weight[at]).T
+        return ColumnEffect(one.values, None, None, curves, model.classes_)
     T, chosen = len(labels), [labels.index(group) for group in groups]
     location, scale = _scales(functions, 0, T)
     M = sparse.csr_array(np.vstack([np.eye(T)[chosen].reshape(-1, T) * scale, scale[None] / T]))
     parts = []
     with SingleThreadedBLAS():
         for member in members:
-            rows = np.tile(member.columns.restore(training_rows(member)[0][at]), (len(values), 1, 1))
-            rows[:, :, places] = features[:, None]
+            rows = np.tile(member.columns.restore(training_rows(member)[0][at]), (len(one.values), 1, 1))
+            rows[:, :, one.places] = one.features[:, None]
             Q = member.columns(rows.reshape(-1, rows.shape[2])).reshape(*rows.shape[:2], -1)
             weight = member.model.parts[0].weight[at]
-            A = np.tile(weight / weight.sum(), (len(values), 1, 1))
+            A = np.tile(weight / weight.sum(), (len(one.values), 1, 1))
             if functions.wide:
                 parts.append(wide_contrasts(member, Q, A, at[None], M.toarray())[:2])
             else:
                 parts.append(GroupPosterior(member, 0, Q, A).contrasts(M, np.zeros(T)))
     means, variances = average(parts, weights.tolist())
     means = means + np.append(location[chosen], location.mean())[:, None]
-    return ColumnEffect(values, means[-1], np.sqrt(variances[-1]), means[:-1], np.asarray(groups))
+    return ColumnEffect(one.values, means[-1], np.sqrt(variances[-1]), means[:-1], np.asarray(groups))
 
 
 def explain(model: Any) -> str:
     """Return sentences on shares of variance, the averaged structures, and the most important columns."""
     shares, table = model.variance_components_, model.search_results_
-    T = len(model.tasks_)
-    lines = []
+    T, lines = len(model.tasks_), list[str]()
     if "level" in shares:
         lines.append(f"{shares['level']:.0%} of the variation is between the levels of the {T} groups.")
     for k, part in enumerate(model.groupings_, start=2):

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
-from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
+from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping, many_classes
 from ..mixed.effects import term_kind
 from ._axes import (
     COLORS,
@@ -70,12 +70,7 @@ class TaskEffectsDisplay(Display):
     """
 
     def __init__(
-        self,
-        effects: Any,
-        *,
-        column: str | None = None,
-        groups: Sequence[Any] = (),
-        unit: str = "units of the target",
+        self, effects: Any, *, column: str | None = None, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
         self.effects, self.groups, self.unit = effects, list(groups), unit
         self.name = "level" if column is None else f"slope of {column}"
@@ -205,7 +200,8 @@ class VarianceSharesDisplay(Display):
 class ColumnEffectDisplay(Display):
     """The effect of a column: the curve of the average group with its band, and the curves of groups in thin lines.
 
-    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column.
+    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column. For
+    more than two classes, there is a curve of the mean probability of each class.
 
     Parameters
     ----------
@@ -232,7 +228,8 @@ class ColumnEffectDisplay(Display):
     def __init__(
         self, effect: Any, column: Any, *, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
-        self.effect, self.column, self.groups, self.unit = effect, column, list(groups), unit
+        self.effect, self.column, self.unit = effect, column, unit
+        self.groups = list(effect.groups if effect.mean is None else groups)
 
     @classmethod
     def from_estimator(cls, estimator: Any, column: Any, *, groups: Sequence[Any] = (), ax: Any = None) -> Self:
@@ -248,9 +245,8 @@ class ColumnEffectDisplay(Display):
         ax : matplotlib axes, optional
         """
         check_is_fitted(estimator)
-        labels = find_grouping(estimator, None)[1].tolist()
-        step = max(1, -(-len(labels) // CURVES))
-        drawn = [label for i, label in enumerate(labels) if i % step == 0 or label in groups] if len(labels) > 1 else []
+        labels = [] if many_classes(estimator.functions_) else find_grouping(estimator, None)[1].tolist()
+        drawn = labels[:: max(1, -(-len(labels) // CURVES))] if len(labels) > 1 else []
         effect = column_effect(estimator, column, [*drawn, *(label for label in groups if label not in drawn)])
         return cls(effect, column, groups=groups, unit=effect_unit(estimator)).plot(ax)
 
@@ -269,11 +265,12 @@ class ColumnEffectDisplay(Display):
             style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
             label = shorten(effect.groups[at])
             self.ax_.plot(x, effect.curves[at], markevery=max(1, len(x) // 10), label=label, **style)
-        half = norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
         if is_text:
-            self.ax_.errorbar(x, effect.mean, half, fmt="o", color=COLORS[0], zorder=4, label="average group")
             label_ticks(self.ax_.xaxis, effect.values)
-        else:
+        half = None if effect.mean is None else norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
+        if half is not None and is_text:
+            self.ax_.errorbar(x, effect.mean, half, fmt="o", color=COLORS[0], zorder=4, label="average group")
+        elif half is not None:
             band: dict[str, Any] = {"color": COLORS[0], "alpha": 0.25, "linewidth": 0, "label": f"{COVERAGE:.0%} band"}
             self.ax_.fill_between(x, effect.mean - half, effect.mean + half, zorder=2, **band)
             self.ax_.plot(x, effect.mean, color=COLORS[0], linewidth=2.2, zorder=4, label="average group")

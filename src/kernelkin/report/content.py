@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from ..data.forms import Queries
 from ..estimators import changed_parameters, relative_gap
-from ..kin.effects import FEW_VALUES, ColumnValues, effect_unit, grouping_names, read_columns, task_effects
+from ..kin.effects import ColumnValues, effect_unit, grouping_names, many_classes, read_columns, task_effects
 from ..kin.losses import LOSSES
 from ..mixed.effects import term_kind
 from ..paper.uncertainty import class_probabilities
@@ -28,13 +28,14 @@ from .evaluation import number, numbers, restored
 # With more groups, a heatmap of all pairs is too large to read.
 MOST_GROUPS = 60
 # Maximum number of rows used to compute effects and of columns to draw; number of rows used to choose these columns.
-MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 30
+MAX_ROWS, MAX_COLUMNS, SCREEN_ROWS = 200, 12, 10
 # Ends of the range over rows that is shown around the mean effect, and of the values of a number or date.
 TAILS = (0.05, 0.95)
 # Curves of groups: maximum numbers of groups, of columns, and of rows to average over, in all groups together.
 CURVE_GROUPS, CURVE_COLUMNS, CURVE_ROWS = 30, 6, 750
 # The grid of predictions: maximum numbers of columns (one is a date), groups, values of a column, and predictions.
 GRID_COLUMNS, GRID_GROUPS, GRID_VALUES, GRID_SIZE = 3, 60, 7, 12_000
+EACH_CLASS = "probability of each class"
 
 
 def model_content(
@@ -84,8 +85,7 @@ def _model(saved: SavedModel) -> dict[str, Any]:
 
 
 def _data(saved: SavedModel) -> dict[str, Any] | None:
-    schema = saved.schema
-    if schema is None:
+    if (schema := saved.schema) is None:
         return None
     return {
         "source": saved.about.get("data"),
@@ -104,24 +104,17 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
     report: SharingReport = saved.about["sharing"]
     compared = []
     for (question, found), verdict in zip(report.comparisons.items(), report.verdicts, strict=True):
-        regression = R2 in found.scores[report.name]
-        models = []
-        for name, scores in found.scores.items():
-            gain = found.gains.get(name)
-            models.append(
-                {
-                    "title": name,
-                    "ours": name == report.name,
-                    "mean": number(found.goodness(name)),
-                    "scores": [[score, number(value)] for score, value in scores.items()],
-                    "gain": gain and [number(gain.mean), number(gain.low), number(gain.high)],
-                    "sign": gain and gain.sign,
-                }
-            )
+        gains = {name: {"gain": numbers([g.mean, g.low, g.high]), "sign": g.sign} for name, g in found.gains.items()}
+        models = [
+            {"title": name, "ours": name == report.name, "mean": number(found.goodness(name))}
+            | {"scores": [[score, number(value)] for score, value in scores.items()]}
+            | gains.get(name, {})
+            for name, scores in found.scores.items()
+        ]
         compared.append(
             {
                 "question": question,
-                "score": R2 if regression else LOG_LOSS,
+                "score": R2 if R2 in found.scores[report.name] else LOG_LOSS,
                 "level": LEVEL,
                 "n_tasks": int((found.test_rows > 0).sum()),
                 "n_rows": int(found.test_rows.sum()),
@@ -179,11 +172,10 @@ def _relation(saved: SavedModel) -> dict[str, Any] | None:
 
 def _fit(model: Any) -> dict[str, Any] | None:
     """Return details of the fit: certificates for models of the paper, members and explanation for Kin."""
-    relative = relative_gap(model)
     if hasattr(model, "members_"):
         members = [[member["name"], number(member["error"]), number(member["weight"])] for member in model.members_]
-        return {"objective": None, "members": members, "history": [], "explanation": model.explain()}
-    if relative is None:
+        return {"members": members, "explanation": model.explain()}
+    if (relative := relative_gap(model)) is None:
         return None
     parameters = set(getattr(model, "best_estimator_", model).get_params())
     return {
@@ -194,8 +186,6 @@ def _fit(model: Any) -> dict[str, Any] | None:
         "weights": "mu" in parameters and not parameters.isdisjoint(["p", "evenness"]),
         "tol": number(getattr(model, "tol", np.nan)),
         "history": numbers(getattr(model, "history_", {}).get("relative_gap", [])),
-        "members": [],
-        "explanation": None,
     }
 
 
@@ -204,56 +194,53 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
-    if is_classifier(model) and len(model.classes_) > 2:
-        return {**found, "quantity": None, "reason": "the model has more than two classes"}
     if (rows := effect_rows(model)) is None:
-        return {**found, "quantity": None, "reason": "the model keeps no rows with columns"}
+        return {**found, "reason": "the model keeps no rows with columns"}
     X, codes = rows
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
     named = read_columns(model, encoder, X.shape[1]).values()
-    columns = [ColumnValues.of(column, places, X, FEW_VALUES, TAILS[0]) for column, places in named]
-    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1])
+    columns = [ColumnValues.of(column, places, X, tail=TAILS[0]) for column, places in named]
     quantity = _quantity(saved, model)
+    outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
+    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs))
     if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
         # Predictions without an exposure.
         quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
-    found |= {"quantity": quantity, "rows": len(X), "effects": [effect for _, effect in effects]}
+    found |= {"quantity": quantity, "outputs": outputs, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         first = sorted(enumerate(effects), key=lambda each: each[0] > 1 and each[1][0].kind != "date")[:GRID_COLUMNS]
-        found["grid"] = grid_content(saved, X, [one for _, (one, _) in first])
+        found["grid"] = grid_content(saved, X, [one for _, (one, _) in first], len(outputs))
     return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 
 def _quantity(saved: SavedModel, model: Any) -> str:
     """Return the name of the predicted quantity."""
     if is_classifier(model):
-        return f"probability of {model.classes_[1]}"
+        return f"probability of {model.classes_[1]}" if len(model.classes_) == 2 else EACH_CLASS
     return saved.schema.target if saved.schema is not None and saved.schema.task else "prediction"
 
 
 def effects_content(
-    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues]
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues], n_outputs: int
 ) -> list[tuple[ColumnValues, dict[str, Any]]]:
     """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
-    if len(columns) > MAX_COLUMNS:
-        screen = X[:SCREEN_ROWS], codes[:SCREEN_ROWS]
-        curves = [_curves(saved, one, *screen, (0, len(one.values) // 2, -1)) for one in columns]
-        changes = [np.ptp(each, axis=1).mean() for each in curves]
-        columns = [columns[k] for k in np.argsort(changes)[::-1][:MAX_COLUMNS]]
     loss = LOSSES.get(getattr(saved.model, "loss", ""))
     bounds = (0.0, 1.0) if is_classifier(saved.model) else (-np.inf if loss is None else loss.least, np.inf)
-    found = [(one, _effect(one, _curves(saved, one, X, codes), bounds)) for one in columns]
-    found.sort(key=lambda pair: -pair[1]["change"][0])
+    # The columns are chosen by their effects on a few rows.
+    for n in (SCREEN_ROWS, len(X)) if len(columns) > MAX_COLUMNS else (len(X),):
+        found = [(one, _effect(one, _curves(saved, one, X[:n], codes[:n]), bounds)) for one in columns]
+        found = sorted(found, key=lambda pair: -pair[1]["change"][0])[:MAX_COLUMNS]
+        columns = [one for one, _ in found]
     groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
-    if len(groups) > 1:
+    if len(groups) > 1 and n_outputs == 1:
         few = X[: CURVE_ROWS // len(groups)]
         for one, effect in found[:CURVE_COLUMNS]:
-            drawn = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
+            (drawn,) = _curves(saved, one, np.tile(few, (len(groups), 1)), np.repeat(groups, len(few)))
             # The curve of one group over all rows corrects for what the few rows differ by.
-            whole = _curves(saved, one, X, np.full(len(X), groups[0]))
+            (whole,) = _curves(saved, one, X, np.full(len(X), groups[0]))
             shift = whole.mean(axis=0) - whole[: len(few)].mean(axis=0)
             means = np.clip(drawn.reshape(len(groups), -1, len(shift)).mean(axis=1) + shift, *bounds)
-            effect["groups"], effect["curves"] = groups.tolist(), [numbers(curve) for curve in means]
+            effect["groups"], effect["curves"] = groups.tolist(), numbers(means)
     return found
 
 
@@ -262,13 +249,11 @@ def _some_groups(n: int, most: int) -> np.ndarray:
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
-def _curves(
-    saved: SavedModel, one: ColumnValues, X: np.ndarray, codes: np.ndarray, at: Sequence[int] | None = None
-) -> np.ndarray:
-    """Return predictions (n, V) for rows of these tasks with the column at each of its values, or at some of them."""
-    at = range(len(one.values)) if at is None else at
-    stacked = np.concatenate([one.set(X, v) for v in at])
-    return _predicted(saved, stacked, np.tile(codes, len(at)))[0].reshape(len(at), len(X)).T
+def _curves(saved: SavedModel, one: ColumnValues, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return predictions (K, n, V) for rows of these tasks with the column at each of its values."""
+    curve, V = one.along_a_curve(), len(one.values)
+    stacked = np.concatenate([curve.set(X, v) for v in range(V)])
+    return _predicted(saved, stacked, np.tile(codes, V))[0].reshape(-1, V, len(X)).swapaxes(1, 2)
 
 
 def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
@@ -279,23 +264,24 @@ def _described(one: ColumnValues, at: Sequence[int]) -> dict[str, Any]:
 
 
 def _effect(one: ColumnValues, curves: np.ndarray, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return the mean of curves (n, V), the range of most curves around it, and the change along curves.
+    """Return means of curves (K, n, V) over rows, the range of most curves around them, and the change along curves.
 
     The range is that of the curves minus their own means, so it shows differences in shape and not in level.
     """
-    mean = curves.mean(axis=0)
-    level = curves.mean(axis=1, keepdims=True)
-    low, high = mean.mean() + np.quantile(curves - level, TAILS, axis=0)
-    change = np.ptp(curves, axis=1)
+    mean = curves.mean(axis=1)
+    level = curves.mean(axis=2, keepdims=True)
+    low, high = np.clip(mean.mean(axis=1, keepdims=True) + np.quantile(curves - level, TAILS, axis=1), *bounds)
+    # Of the classes, the one that changes most counts.
+    change = np.ptp(curves, axis=2).max(axis=0)
     return _described(one, range(len(one.values))) | {
         "mean": numbers(mean),
-        "low": numbers(np.clip(low, *bounds)),
-        "high": numbers(np.clip(high, *bounds)),
+        "low": numbers(low),
+        "high": numbers(high),
         "change": [number(change.mean()), *numbers(np.quantile(change, TAILS))],
     }
 
 
-def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) -> dict[str, Any]:
+def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues], n_outputs: int) -> dict[str, Any]:
     """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
 
     The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
@@ -304,8 +290,8 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
     groups = _some_groups(len(model.tasks_), GRID_GROUPS)
     has_new = getattr(model, "unknown_tasks", "error") == "common" and model.data_form_ != "wide"
     codes = np.append(groups, -1) if has_new else groups
-    each = int((GRID_SIZE / len(codes)) ** (1 / len(columns)))
-    most = max(min(each, GRID_VALUES if len(columns) > 1 else 2 * FEW_VALUES), 2)
+    each = int((GRID_SIZE / len(codes) / n_outputs) ** (1 / len(columns)))
+    most = max(min(each, GRID_VALUES if len(columns) > 1 else 3 * GRID_VALUES), 3)
     # Evenly spaced numbers or dates, or the first texts.
     counts = [(len(one.values), one.kind == "text") for one in columns]
     every = [np.arange(n) if text else np.linspace(0, n - 1, min(n, most)).round() for n, text in counts]
@@ -319,9 +305,9 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
     return {
         "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
         "groups": codes.tolist(),
-        "mean": [numbers(part) for part in means.reshape(len(codes), -1)],
-        "low": None if ends is None else [numbers(part) for part in ends[:, 0].reshape(len(codes), -1)],
-        "high": None if ends is None else [numbers(part) for part in ends[:, 1].reshape(len(codes), -1)],
+        "mean": numbers(means.reshape(len(means), len(codes), -1)),
+        "low": None if ends is None else numbers(ends[:, 0].reshape(len(codes), -1)),
+        "high": None if ends is None else numbers(ends[:, 1].reshape(len(codes), -1)),
         "coverage": COVERAGE,
     }
 
@@ -329,31 +315,30 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues]) 
 def _predicted(
     saved: SavedModel, X: np.ndarray, codes: np.ndarray, intervals: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return predictions (q,) for encoded rows in the units of the table, or probabilities of the second class.
+    """Return predictions (1, q) for encoded rows in the units of the table, or probabilities (K, q) of classes.
 
-    With `intervals`, also the intervals (q, 2) of mixed models of numbers, otherwise None.
+    Two classes have one probability, that of the second. With `intervals`, also the intervals (q, 2) of mixed models of
+    numbers, otherwise None.
     """
     model, queries = getattr(saved.model, "best_estimator_", saved.model), Queries(X, codes)
     functions = model.functions_
     if is_classifier(model):
         of_paper = hasattr(model, "uncertainty_")
-        return (class_probabilities(model, queries) if of_paper else functions.probabilities(queries))[:, 1], None
+        p = class_probabilities(model, queries) if of_paper else functions.probabilities(queries)
+        return p.T[1:] if p.shape[1] == 2 else p.T, None
     if not intervals or getattr(functions, "scores", None) is None or model.data_form_ == "wide":
-        return restored(functions.values(X, codes)[:, 0], codes, saved.schema), None
+        return restored(functions.values(X, codes)[:, 0], codes, saved.schema)[None], None
     moments = functions.moments(queries)
     ends = functions.ends(*moments, COVERAGE)
-    return restored(moments[0], codes, saved.schema), restored(ends, codes, saved.schema)
+    return restored(moments[0], codes, saved.schema)[None], restored(ends, codes, saved.schema)
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:
     """Return levels of groups with intervals, and levels without pooling; None for models without effects."""
-    if not hasattr(saved.model, "task_effects") or len(saved.model.tasks_) < 2:
+    model = saved.model
+    if not hasattr(model, "task_effects") or len(model.tasks_) < 2 or many_classes(model.functions_):
         return None
-    try:
-        table, unit = effects_in_units(saved)
-    except ValueError:
-        # There are no effects of groups for more than two classes.
-        return None
+    table, unit = effects_in_units(saved)
     ends = {name: numbers(table[name]) for name in ("level", "low", "high", "raw_level")}
     return {"unit": unit, "coverage": COVERAGE} | ends
 

@@ -68,8 +68,7 @@ def _rows_of_kin(model: Any) -> tuple[np.ndarray, dict[str, Any]]:
     known = np.isfinite(held.values).reshape(len(held.y), -1).all(axis=1)
     y, values = held.y[known], held.values[known]
     if is_classifier(model):
-        codes = held.codes[known]
-        return codes, {"y": y, "values": spread_probabilities(functions.classes, values, codes)}
+        return held.codes[known], {"y": y, "values": spread_probabilities(functions.classes, values, held.codes[known])}
     deviations = held.deviations[known] / functions.scores.scale
     codes = held.codes[known] if y.ndim == 1 else np.tile(np.arange(y.shape[1]), len(y))
     ends = functions.ends(values.ravel(), deviations.ravel(), COVERAGE)
@@ -187,7 +186,7 @@ def evaluation_content(question: str, rows: HeldOutRows) -> dict[str, Any]:
 def _overall(rows: HeldOutRows, within: bool) -> list[list[Any]]:
     """Return name, value and the ends of a bootstrap interval of each score over all rows."""
     rng, order = np.random.default_rng(0), np.concatenate(rows.of_tasks())
-    draws = [order[rng.integers(len(order), size=len(order))] for _ in range(BOOTSTRAP)]
+    draws = (order[rng.integers(len(order), size=len(order))] for _ in range(BOOTSTRAP))
     drawn = [rows.scores(within=within, draw=draw) for draw in draws]
     found = []
     for name, value in rows.scores(within=within).items():
@@ -217,17 +216,16 @@ def _sample(rows: HeldOutRows) -> dict[str, Any]:
 def _classification(rows: HeldOutRows) -> tuple[dict[str, Any], np.ndarray]:
     """Return classes, confusion and reliability, and the predicted probability of the wrong classes of each row."""
     assert rows.classes is not None
+    C = len(rows.classes)
     actual, predicted = (np.searchsorted(rows.classes, part) for part in (rows.y, rows.predicted))
-    confusion = np.zeros((len(rows.classes),) * 2, dtype=np.intp)
-    np.add.at(confusion, (actual, predicted), 1)
     # For two classes, the bins are for the second class.
-    used = slice(1, None) if len(rows.classes) == 2 else slice(None)
-    happened = (actual[:, np.newaxis] == np.arange(len(rows.classes)))[:, used].ravel()
+    used = slice(1, None) if C == 2 else slice(None)
+    happened = (actual[:, np.newaxis] == np.arange(C))[:, used].ravel()
     stated = rows.values[:, used].ravel()
     bins = [b for b in np.array_split(np.argsort(stated, kind="stable"), N_BINS) if len(b)]
     found = {
         "classes": [str(label) for label in rows.classes.tolist()],
-        "confusion": confusion.tolist(),
+        "confusion": np.bincount(C * actual + predicted, minlength=C * C).reshape(C, C).tolist(),
         "reliability": [[float(stated[b].mean()), float(happened[b].mean()), len(b)] for b in bins],
     }
     return found, 1.0 - rows.values[np.arange(len(actual)), actual]
@@ -242,6 +240,6 @@ def number(value: Any) -> float | None:
     return None if value is None or not np.isfinite(value) else float(f"{value:.6g}")
 
 
-def numbers(values: Iterable[Any]) -> list[float | None]:
-    """Return numbers rounded to six significant digits; None for those that are not finite."""
-    return [number(value) for value in values]
+def numbers(values: Iterable[Any]) -> list[Any]:
+    """Return numbers rounded to six significant digits, in nested lists; None for those that are not finite."""
+    return [numbers(value) if np.ndim(value) else number(value) for value in values]

@@ -14,6 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
 from .. import __version__
 from ..data.arrays import listing
 from ..files import write_whole
@@ -180,9 +183,6 @@ def _evaluations(saved: SavedModel, test: Any) -> list[dict[str, Any]]:
 
 def _as_saved(model: Any) -> SavedModel:
     """Return a saved model; an estimator is wrapped in one without a schema."""
-    from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import check_is_fitted
-
     saved = model if isinstance(model, SavedModel) else SavedModel(model, version=__version__)
     if not isinstance(saved.model, BaseEstimator):
         raise TypeError(f"a report needs a fitted model or the result of load_model, not {type(saved.model).__name__}")

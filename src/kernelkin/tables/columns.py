@@ -93,7 +93,8 @@ class Column:
         """Return a description of the column and its encoding."""
         if self.kind == "number":
             unit = f" in {self.unit}" if self.unit else ""
-            words = f"number{unit}, standardised (mean {self.mean:.4g}, standard deviation {self.scale:.4g})"
+            mean, sd = (np.format_float_positional(x, 4, fractional=False, trim="-") for x in (self.mean, self.scale))
+            words = f"number{unit}, standardised (mean {mean}, standard deviation {sd})"
         elif self.kind == "boolean":
             words = "yes or no, standardised"
         elif self.kind == "text":

@@ -17,7 +17,20 @@ function answerSection(models) {
   return section;
 }
 
-/* What the comparison with simpler models says: words, a colour, and a sentence. */
+/* What a comparison with simpler models says: words, and a colour. */
+function verdictOn(C) {
+  const others = C.models.filter((other) => !other.ours), title = bestOther(C).title;
+  if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
+    return ["No model predicts better than the mean", "bad"];
+  }
+  if (others.some((other) => other.sign < 0)) return [`${capital(title)} is better here`, "bad"];
+  if (others.every((other) => other.sign > 0)) {
+    return [`Use this model: ahead of all ${others.length} it was compared with`, "good"];
+  }
+  return [`Not clearly better than ${title}`, "warn"];
+}
+
+/* The first words of the answer, a colour, and a sentence. */
 function judgement(model) {
   const E = model.evaluation, C = model.comparisons[0];
   if (!E && !C) {
@@ -29,7 +42,7 @@ function judgement(model) {
   }
   if (!C) {
     return [
-      E.overall.map(([name, value]) => `${capital(name)} ${scoreText(name)(value)}`).slice(0, 2).join(", ") +
+      capital(E.overall.map(([name, value]) => `${name} ${scoreText(name)(value)}`).slice(0, 2).join(", ")) +
       " on held-out rows",
       "plain",
       `It was not compared with simpler models: ${
@@ -39,17 +52,7 @@ function judgement(model) {
       }.`,
     ];
   }
-  const others = C.models.filter((other) => !other.ours);
-  if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
-    return ["No model predicts better than the mean", "bad", C.verdict];
-  }
-  if (others.some((other) => other.sign < 0)) {
-    return [`${capital(bestOther(C).title)} is better here`, "bad", C.verdict];
-  }
-  if (others.every((other) => other.sign > 0)) {
-    return [`Use this model: ahead of all ${others.length} it was compared with`, "good", C.verdict];
-  }
-  return [`Not clearly better than ${bestOther(C).title}`, "warn", C.verdict];
+  return [...verdictOn(C), C.verdict];
 }
 
 const PILLS = {
@@ -66,7 +69,7 @@ function answer(model) {
     {},
     make("span", { class: `pill ${tone}` }, E || first ? PILLS[tone] : "Not tested"),
     make("p", { class: "verdict" }, words),
-    make("p", {}, sentence(why.replace(/^Recommendation: /, "").replaceAll("`", "").replace(/(?<= )-(?=\d)/g, "−"))),
+    make("p", {}, unbroken(sentence(minus(why.replace(/^Recommendation: /, "").replaceAll("`", ""))))),
   );
   if (E) left.append(keyFigures(model));
   return make(
@@ -74,17 +77,23 @@ function answer(model) {
     {},
     make("div", { class: "answer" }, left, first ? comparisonPicture(first) : E ? scoresPicture(model) : null),
     model.evaluations.length > 1 ? questionsTable(model) : null,
-    others.length ? make("div", { class: "grid" }, others.map(comparisonPicture)) : null,
+    others.length
+      ? make("div", { class: "grid" }, others.map((C) => comparisonPicture(C, `${verdictOn(C)[0]}. `)))
+      : null,
   );
 }
 
 /* New rows of known groups, later rows of them, and groups never seen have scores of their own. */
 function questionsTable(model) {
-  const names = model.evaluations[0].overall.map(([name]) => name).filter((name) => name !== "R² within groups");
+  const names = model.evaluations[0].overall.map(([name]) => name).filter((name) => name !== "R² within groups"),
+    differ = new Set(model.evaluations.map((one) => one.source)).size > 1;
   const columns = [
-    { title: "question", left: true, value: (r) => r.question },
-    { title: "test rows", value: (r) => r.n_rows },
-    { title: "groups", value: (r) => r.test_rows.filter(Boolean).length },
+    {
+      title: "question",
+      left: true,
+      value: (r) => differ ? `${r.question}: ${r.source}` : r.question,
+      show: (_, r) => differ ? [r.question, make("div", { class: "soft small" }, r.source)] : r.question,
+    },
     ...names.map((name) => ({
       title: name,
       value: (r) => (r.overall.find((one) => one[0] === name) || [])[1],
@@ -95,7 +104,10 @@ function questionsTable(model) {
     const title = `in ${percent(model.evaluations[0].coverage)} interval`;
     columns.push({ title, value: (r) => r.covered, show: (value) => percent(value) });
   }
-  columns.push({ title: "held out", left: true, value: (r) => r.source });
+  columns.push({ title: "test rows", value: (r) => r.n_rows }, {
+    title: "groups",
+    value: (r) => r.test_rows.filter(Boolean).length,
+  });
   return dataTable({ caption: "How well it predicts", file: "questions", rows: model.evaluations, columns }).element;
 }
 const withInterval = (one) => {
@@ -104,6 +116,9 @@ const withInterval = (one) => {
   return `${value} (${low} to ${high})`;
 };
 
+/* Words in which the names of options do not break at their hyphens. */
+const unbroken = (words) =>
+  words.split(/(--[a-z-]+)/).map((part) => part.startsWith("--") ? make("span", { class: "word" }, part) : part);
 const sentence = (words) => capital(words) + (/[.!?]$/.test(words) ? "" : ".");
 
 function keyFigures(model) {
@@ -115,7 +130,9 @@ function keyFigures(model) {
   });
   if (C) {
     const best = bestOther(C), ends = interval(best.gain[1], best.gain[2], signed);
-    facts.push([`Gain over ${best.title}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}`]);
+    // The comparison may be on other rows than those of this report.
+    const how = C.how === E.source ? "" : `, ${C.how}`;
+    facts.push([`Gain over ${best.title}`, signed(best.gain[0]), `${percent(C.level)} interval ${ends}${how}`]);
   }
   if (E.kind === "regression") {
     facts.push(["Typical error", figure(E.error), `mean absolute error${target}`]);
@@ -154,7 +171,7 @@ function bestOther(compared) {
 const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /* Models by their score. The line at a model is the interval of the difference from this model. */
-function comparisonPicture(C) {
+function comparisonPicture(C, words = "") {
   const sign = C.score === "R²" ? 1 : -1, ours = sign * C.models.find((other) => other.ours).mean;
   const records = [...C.models].sort((a, b) => b.mean - a.mean).map((other) => ({
     model: other.title,
@@ -168,11 +185,11 @@ function comparisonPicture(C) {
   const tooltip = ["model", ...C.models[0].scores.map(([name]) => name), "gain"].map((field) => ({
     field: field.replace(/([.[\]])/g, "\\$1"),
     title: field === "gain" ? "gain of this model" : field,
-    ...(field === "model" || field === "gain" ? {} : { format: ".4~g" }),
+    ...(field === "model" || field === "gain" ? {} : { format: DIGITS }),
   }));
   return picture({
     title: `${capital(C.question)}: ${C.score}${sign > 0 ? "" : ", smaller is better"}`,
-    note: `${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
+    note: `${words}${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
       percent(C.level)
     } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.${
       known(C.covered) ? ` ${percent(C.covered)} of the targets are in the 90% intervals of this model.` : ""
@@ -222,16 +239,25 @@ function comparisonPicture(C) {
   });
 }
 
-/* Without a comparison: the distribution of the scores of groups. */
+/* Without a comparison: the scores of groups, one by one if they are few, or their distribution. */
+const FEW_BARS = 12;
 function scoresPicture(model) {
   const E = model.evaluation;
-  const records = E.tasks.map((task, t) => ({ group: task, score: E.task_score[t], rows: E.test_rows[t] }))
+  const records = E.tasks.map((task, t) => ({ group: task, score: E.task_score[t] }))
     .filter((record) => known(record.score));
   if (records.length < 3) return null;
-  const bin = { maxbins: 24 };
+  const about = {
+      title: `${capital(E.score)} of the groups`,
+      note: `${plural(records.length, "group")} with at least ${E.min_rows} test rows.`,
+    },
+    format = E.score === "accuracy" ? ".0%" : ",.3~r",
+    bin = { maxbins: 24 };
+  if (records.length <= FEW_BARS) {
+    const ordered = records.sort((a, b) => b.score - a.score);
+    return barPicture({ ...about, records: ordered, field: "group", value: "score", title_x: E.score, format });
+  }
   return picture({
-    title: `${capital(E.score)} of the groups`,
-    note: `${plural(records.length, "group")} with at least ${E.min_rows} test rows.`,
+    ...about,
     label: `${E.score} of ${records.length} groups`,
     records: () => records,
     spec: (width, c) => ({
@@ -239,7 +265,7 @@ function scoresPicture(model) {
       data: { values: records },
       mark: { type: "bar", color: c.accent, cornerRadius: 2 },
       encoding: {
-        x: { field: "score", bin, title: E.score, axis: { values: roundNumbers(records.map((r) => r.score)) } },
+        x: { field: "score", bin, title: E.score, axis: { format, values: roundNumbers(records.map((r) => r.score)) } },
         y: { aggregate: "count", title: "groups", axis: { tickMinStep: 1 } },
         tooltip: [{ field: "score", bin, title: E.score }, { aggregate: "count", title: "groups" }],
       },
@@ -294,10 +320,10 @@ function versus([first, second]) {
             encoding: {
               x: axis("a", first.name),
               y: axis("b", second.name),
-              tooltip: [{ field: "task", title: "group" }, { field: "a", title: first.name, format: ".4~g" }, {
+              tooltip: [{ field: "task", title: "group" }, { field: "a", title: first.name, format: DIGITS }, {
                 field: "b",
                 title: second.name,
-                format: ".4~g",
+                format: DIGITS,
               }],
             },
           }],

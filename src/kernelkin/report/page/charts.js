@@ -153,6 +153,21 @@ function themeButton() {
 }
 
 /* ---- parts of specifications ---- */
+/* The scale of colours between two of them; `isPaper` has the colours of text on it. */
+const between = (low, high, domain) => ({ domain, range: [low, high], interpolate: "rgb" });
+const channels = (code) => [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16));
+function luminance(rgb) {
+  const power = (v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  return sum(rgb.map((v, k) => [.2126, .7152, .0722][k] * power(v / 255)));
+}
+/* Whether text on a cell has the colour of the paper and not of the ink: the one with more contrast to the cell, whose
+   colour is at this place between two colours. */
+function isPaper(place, low, high, c) {
+  const [from, to, ink, paper] = [low, high, c.ink, c.paper].map(channels), light = (rgb) => luminance(rgb) + .05;
+  const cell = light(from.map((v, k) => v + place * (to[k] - v)));
+  const contrast = (text) => Math.max(cell / light(text), light(text) / cell);
+  return contrast(paper) > contrast(ink);
+}
 const identity = (low, high, c) => ({
   data: { values: [{ a: low, b: low }, { a: high, b: high }] },
   mark: { type: "line", color: c.soft, strokeDash: [4, 4], strokeWidth: 1, aria: false },
@@ -184,18 +199,28 @@ function wrap(name, pixels, weight = 400) {
   return lines.map((line) => line.trim()).join("\n");
 }
 const lineCount = (words) => words.split("\n").length;
+const LINES = "split(datum.label, '\\n')";
 /* A vertical axis of names that `wrap` has put into lines. */
-const nameAxis = (c, domain) => ({
+const nameAxis = (c, domain, height = 13) => ({
   type: "nominal",
   title: null,
   scale: { domain },
   axis: {
     labelColor: c.ink,
     labelLimit: 0,
-    labelExpr: "split(datum.label, '\\n')",
+    labelExpr: LINES,
     domain: false,
-    labelLineHeight: 13,
-    labelOffset: { condition: { test: "true", expr: "-6.5 * (length(split(datum.label, '\\n')) - 1)" }, value: 0 },
+    labelLineHeight: height,
+    labelOffset: { condition: { test: "true", expr: `${-height / 2} * (length(${LINES}) - 1)` }, value: 0 },
   },
 });
-const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 14 * lineCount(name) + 8));
+const rowHeight = (names, least = 24) => Math.max(least, ...names.map((name) => 13 * lineCount(name) + 7));
+/* Names side by side, with `room` pixels each: in lines, or turned if a word is too long. The lines of each name, and
+   the axis. */
+function namesAcross(names, room) {
+  const turned = names.some((name) => String(name).split(/[\s,;/_-]/).some((word) => textWidth(word) > room));
+  return {
+    lines: (name) => wrap(name, turned ? 130 : room),
+    axis: { labelLimit: 0, labelExpr: LINES, labelLineHeight: 12, labelAngle: turned ? -90 : 0 },
+  };
+}

@@ -43,6 +43,10 @@ function evenly(values) {
 const figure = (value) => evenly([value])(value);
 /* A score, always with three decimals. */
 const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
+/* Four digits, and no powers of ten, in the language of Vega-Lite. */
+const DIGITS = ",.4~r";
+/* Minus signs in place of the hyphens of numbers. */
+const minus = (words) => words.replace(/(?<= )-(?=\d)/g, "−");
 /* RMSE is in the units of the target; the accuracy is a percentage. */
 const scoreText = (name) => (value) =>
   name === "RMSE" ? figure(value) : name === "accuracy" ? percent(value, 1) : score(value);

@@ -25,11 +25,13 @@ function columnPictures(model) {
       title: "How much each column changes predictions",
       records,
       note:
-        `How much the ${D.quantity} of a row changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.`,
+        `How much “${D.quantity}” changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.${
+          D.outputs.length > 1 ? " Of the classes, the one that changes most counts." : ""
+        }`,
       field: "column",
       value: "change",
-      title_x: `change of the ${D.quantity}`,
-      format: ".3~g",
+      title_x: `change of ${D.quantity}`,
+      format: ",.3~r",
       ends: true,
     }));
   }
@@ -89,7 +91,7 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
               x: {
                 field: value,
                 type: "quantitative",
-                title: title_x,
+                title: wrap(title_x, width * .56).split("\n"),
                 axis: { format, tickCount: 5, labelOverlap: true },
               },
               tooltip: Object.keys(records[0]).map((name) =>
@@ -114,28 +116,26 @@ function effectsPicture(model) {
   const D = model.drivers;
   if (!D.effects.length) return make("p", { class: "soft" }, `Effects of columns are not available: ${D.reason}.`);
   const records = D.effects.flatMap((effect) =>
-    effect.values.map((value, v) => ({
+    effectRecords(D, effect).map(({ output, ...record }) => ({
       column: withUnit(effect),
-      value,
-      mean: effect.mean[v],
-      low: effect.low[v],
-      high: effect.high[v],
+      ...(D.outputs.length > 1 ? { class: output } : {}),
+      ...record,
     }))
   );
-  const curves = D.effects[0].curves,
-    drawn = curves ? D.effects[0].groups.length : 0,
-    span = extent(D.effects.flatMap((effect) => [effect.low, effect.high, ...(effect.curves || [])].flat()));
+  const withCurves = D.effects.filter((effect) => effect.curves).length,
+    drawn = withCurves ? D.effects[0].groups.length : 0,
+    span = extent(D.effects.flatMap((effect) => [effect.low, effect.high, effect.curves || []].flat(3)));
   return make(
     "div",
     { style: "margin-top:22px" },
     picture({
       title: "Effect of each column",
-      label: `Mean ${D.quantity} by the value of each of ${D.effects.length} columns`,
+      label: `Mean of ${D.quantity} by the value of each of ${D.effects.length} columns`,
       records: () => records,
-      note: `Thick line: the mean ${D.quantity} over ${D.rows} rows of all groups if the column has this value. ${
-        curves
-          ? `Thin lines: ${
-            drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"
+      note: `Thick line: the mean of “${D.quantity}” over ${D.rows} rows of all groups if the column has this value. ${
+        withCurves
+          ? `Thin lines: ${drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"}${
+            withCurves < D.effects.length ? `, for the first ${withCurves} columns` : ""
           }. `
           : ""
       }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
@@ -147,11 +147,39 @@ function effectsPicture(model) {
           autosize: { type: "pad" },
           columns,
           spacing: { row: 22, column: 34 },
-          concat: D.effects.map((effect) => effectPanel(model, effect, each, span, c)),
+          concat: D.effects.map((effect) =>
+            effectPanel(model, effect, each, span, outputColour(D.outputs, width, c), c)
+          ),
         };
       },
     }),
   );
+}
+
+/* The curves of an effect as records: one curve, or one for each class. */
+const effectRecords = (D, effect) =>
+  D.outputs.flatMap((output, k) =>
+    effect.values.map((value, v) => ({
+      output,
+      value,
+      mean: effect.mean[k][v],
+      low: effect.low[k][v],
+      high: effect.high[k][v],
+    }))
+  );
+
+/* Colours of classes, with a legend if there are several. */
+function outputColour(outputs, width, c) {
+  const range = [c.accent, c.second, c.good, c.bad, c.ink, c.soft].slice(0, outputs.length),
+    widest = Math.max(...outputs.map((output) => textWidth(output)));
+  return {
+    field: "output",
+    type: "nominal",
+    scale: { domain: outputs, ...(outputs.length > range.length ? { scheme: "tableau20" } : { range }) },
+    legend: outputs.length > 1
+      ? { title: null, labelLimit: 0, symbolOpacity: 1, columns: Math.max(1, Math.floor(width / (widest + 40))) }
+      : null,
+  };
 }
 
 /* The name of a column with its unit, unless the name already contains it. */
@@ -166,19 +194,14 @@ function dateFormat(values) {
   return days < 2 ? "%H:%M" : days < 120 ? "%-d %b" : days < 3000 ? "%b %Y" : "%Y";
 }
 
-function effectPanel(model, effect, width, domain, c) {
-  const line = effect.kind !== "text",
-    // Names that do not fit side by side, word for word, are turned.
-    room = width / effect.values.length - 4,
-    few = !line && effect.values.every((value) => value.split(/[\s,;/_-]/).every((word) => textWidth(word) <= room)),
-    name = (value) => line ? value : wrap(value, few ? room : 130),
-    values = effect.values.map((value, v) => ({
-      value: name(value),
-      label: value,
-      mean: effect.mean[v],
-      low: effect.low[v],
-      high: effect.high[v],
-    })),
+function effectPanel(model, effect, width, domain, color, c) {
+  const D = model.drivers,
+    several = D.outputs.length > 1,
+    line = effect.kind !== "text",
+    room = width / effect.values.length,
+    across = namesAcross(effect.values, room - 4),
+    name = (value) => line ? value : across.lines(value),
+    values = effectRecords(D, effect).map((record) => ({ ...record, value: name(record.value), label: record.value })),
     thin = (effect.curves || []).flatMap((curve, g) =>
       curve.map((own, v) => ({ value: name(effect.values[v]), group: model.tasks[effect.groups[g]], own }))
     );
@@ -197,7 +220,7 @@ function effectPanel(model, effect, width, domain, c) {
           labelAngle: 0,
           ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : isShort(effect) ? { format: "f" } : {}),
         }
-        : { labelExpr: "split(datum.label, '\\n')", labelLineHeight: 12, labelAngle: few ? 0 : -90 }),
+        : across.axis),
     },
     ...(effect.kind === "number" ? { scale: { zero: false, nice: false } } : {}),
   };
@@ -209,29 +232,39 @@ function effectPanel(model, effect, width, domain, c) {
     axis: { tickCount: 4 },
   });
   const title = wrap(withUnit(effect), width, 600).split("\n");
-  const tooltip = [{ field: "label", title: effect.name }, { field: "mean", format: ".4~g" }, {
-    field: "low",
-    title: "90% from",
-    format: ".4~g",
-  }, { field: "high", title: "to", format: ".4~g" }];
+  const tooltip = [
+    { field: "label", title: effect.name },
+    ...(several ? [{ field: "output", title: "class" }] : []),
+    { field: "mean", format: DIGITS },
+    { field: "low", title: "90% from", format: DIGITS },
+    { field: "high", title: "to", format: DIGITS },
+  ];
   return {
     title: { text: title, anchor: "start", fontSize: 12, fontWeight: 600, color: c.ink, offset: 6 },
     width,
-    height: model.drivers.effects.length > 1 ? 150 : 260,
+    height: D.effects.length > 1 ? 150 : 260,
     data: { values },
+    // Classes are side by side above a name.
+    encoding: { color, ...(several && !line ? { xOffset: { field: "output", sort: D.outputs } } : {}) },
     layer: [
       {
-        mark: { type: line ? "area" : "bar", opacity: .15, aria: false, ...(line ? {} : { width: { band: .5 } }) },
+        mark: {
+          type: line ? "area" : "rule",
+          opacity: .15,
+          aria: false,
+          ...(line ? {} : { strokeWidth: .5 * room / D.outputs.length }),
+        },
         encoding: { x, y: y("low"), y2: { field: "high" } },
       },
       {
         data: { values: thin },
-        mark: { type: line ? "line" : "tick", color: c.soft, opacity: .45, strokeWidth: 1, thickness: 1, aria: false },
+        mark: { type: line ? "line" : "tick", opacity: .45, strokeWidth: 1, thickness: 1, aria: false },
         encoding: {
           x,
           y: y("own"),
           detail: { field: "group" },
-          tooltip: [{ field: "group" }, { field: "own", format: ".4~g" }],
+          color: { value: c.soft },
+          tooltip: [{ field: "group" }, { field: "own", format: DIGITS }],
         },
       },
       ...(line ? [{ mark: { type: "line", strokeWidth: 3 }, encoding: { x, y: y("mean") } }] : []),
@@ -246,7 +279,7 @@ function whatIf(model) {
   if (!W) return null;
   const state = { group: 0, at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
   const names = W.groups.map((g) => g < 0 ? "a group never seen" : model.tasks[g]);
-  const output = make("output", { class: "predicted", "aria-live": "polite" });
+  const output = make("output", { class: "predicted", "aria-live": "polite" }), outputs = model.drivers.outputs;
   const place = (at) => at.reduce((position, v, k) => position * W.columns[k].values.length + v, 0);
   const chosen = make("select", {
     onchange: (event) => {
@@ -269,9 +302,12 @@ function whatIf(model) {
     return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
   });
   function update() {
-    const i = place(state.at), mean = W.mean[state.group][i], of = (ends) => text(ends[state.group][i], 4);
-    output.textContent = model.drivers.is_probability ? percent(mean, 1) : text(mean, 4);
-    if (W.low) output.append(make("span", {}, ` ${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
+    const i = place(state.at), of = (ends) => text(ends[state.group][i], 4);
+    output.replaceChildren(...outputs.map((name, k) => {
+      const mean = W.mean[k][state.group][i], shown = model.drivers.is_probability ? percent(mean, 1) : text(mean, 4);
+      return make("div", {}, shown, outputs.length > 1 ? make("span", {}, ` ${name}`) : null);
+    }));
+    if (W.low) output.append(make("span", {}, `${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
     sliders.forEach(({ column, value }, k) => {
       const found = column.values[state.at[k]];
       value.textContent = typeof found !== "number" ? found : text(found, 4).replace(isShort(column) ? "," : "", "");

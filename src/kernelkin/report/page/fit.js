@@ -10,8 +10,8 @@ function fitPart(model) {
     .replace(/Predictions are their average: .*?%\. ?/s, "");
   const part = make("div", {}, words ? make("p", {}, words) : null, known(F.objective) ? certificate(F) : null);
   const grid = make("div", { class: "grid" });
-  if (F.history.filter(known).length > 2) grid.append(gapPicture(F));
-  if (F.members.length > 1) grid.append(membersTable(F));
+  if (F.history?.filter(known).length > 2) grid.append(gapPicture(F));
+  if (F.members?.length > 1) grid.append(membersTable(F));
   if (grid.children.length) part.append(grid);
   return part;
 }

@@ -38,7 +38,12 @@ function variancePicture(model) {
           sort: null,
           title: null,
           scale: { domain: records.map((record) => record.part), range: shades(records, c) },
-          legend: { columns: width < 520 ? 1 : 2, labelLimit: 0 },
+          legend: {
+            columns: width < 520 ? 1 : 2,
+            labelLimit: 0,
+            symbolStrokeColor: c.soft,
+            symbolStrokeWidth: 1,
+          },
         },
         tooltip: [{ field: "part" }, { field: "share", format: ".1%" }],
       },
@@ -91,7 +96,7 @@ function levelsPicture(model) {
       const values = shown().map((record) => ({
           ...record,
           raw: record["without pooling"],
-          name: wrap(record.group, width * (width < 480 ? .45 : .3)),
+          name: wrap(record.group, width * (width < 480 ? .45 : .36)),
         })
         ),
         names = values.map((record) => record.name);
@@ -101,7 +106,7 @@ function levelsPicture(model) {
         ...["rows", "level", "low", "high", "raw"].map((field) => ({
           field,
           title: field === "raw" ? "without pooling" : field,
-          format: ".4~g",
+          format: DIGITS,
         })),
       ];
       return {
@@ -117,7 +122,12 @@ function levelsPicture(model) {
           {
             mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
             encoding: {
-              x: x("raw", { title: `level (${G.unit})`, scale: { zero: false }, axis: { tickCount: 5 } }),
+              x: x("raw", {
+                title: wrap(`level in ${G.unit}`, width * .5).split("\n"),
+                // Rings do not touch the names.
+                scale: { zero: false, padding: 8 },
+                axis: { tickCount: width < 480 ? 3 : 5 },
+              }),
               x2: { field: "level" },
             },
           },

@@ -73,12 +73,12 @@ function regressionPictures(model) {
   const tooltip = ["task", "predicted", "actual", ...(known(E.covered) ? ["low", "high"] : [])].map((field) =>
     field === "task"
       ? { field }
-      : { field, format: ".4~g", title: { low: "interval from", high: "interval to" }[field] || field }
+      : { field, format: DIGITS, title: { low: "interval from", high: "interval to" }[field] || field }
   );
   const quantitative = (field, title, domain = null) => ({
     field,
     type: "quantitative",
-    title,
+    title: wrap(title, 250).split("\n"),
     scale: { zero: false, ...(domain ? { domain, nice: false } : {}) },
     axis: { tickCount: 6, labelOverlap: true },
   });
@@ -181,7 +181,6 @@ function confusionPicture(E) {
       under: percent(rows / Math.max(sum(row), 1)),
     }))
   );
-  const few = E.classes.length <= 12, filled = records.filter((record) => record.rows);
   return picture({
     title: "Confusion",
     note: `Rows by their class (down) and the predicted one (across); percentages are of each row of the table. ${
@@ -189,60 +188,62 @@ function confusionPicture(E) {
     } are right.`,
     label: `Confusion of ${E.classes.length} classes`,
     records: () => records.map(({ label, under, ...record }) => record),
-    spec: (width, c) => ({
-      height: Math.min(width * .7, 70 * E.classes.length, 420),
-      data: { values: filled },
-      encoding: {
-        x: {
-          field: "predicted",
-          type: "nominal",
-          scale: { domain: E.classes },
-          title: "predicted class",
-          axis: {
-            orient: "top",
-            labelAngle: few && width / E.classes.length > 90 ? 0 : -90,
-            labelLimit: 0,
-            domain: false,
+    spec: (width, c) => {
+      const down = E.classes.map((name) => wrap(name, width * .3)),
+        beside = Math.max(...down.flatMap((name) => name.split("\n")).map((line) => textWidth(line))) + 45,
+        room = (width - beside) / E.classes.length - 6,
+        across = namesAcross(E.classes, room),
+        widest = Math.max(...records.map((record) => textWidth(record.label) * 14 / 12)),
+        lines = room < widest ? [] : room < 30 ? [["label", 14, 0]] : [["label", 14, -7], ["under", 11, 10]];
+      return {
+        height: Math.max(Math.min(width * .7, 70 * E.classes.length, 420), rowHeight(down, 14) * E.classes.length),
+        data: {
+          values: records.filter((record) => record.rows).map((record) => ({
+            ...record,
+            paper: isPaper(record.share, c.raised, c.accent, c),
+            row: down[E.classes.indexOf(record.actual)],
+            column: across.lines(record.predicted),
+          })),
+        },
+        encoding: {
+          x: {
+            field: "column",
+            type: "nominal",
+            scale: { domain: E.classes.map(across.lines) },
+            title: "predicted class",
+            axis: { ...across.axis, domain: false },
           },
+          y: { field: "row", ...nameAxis(c, down), title: "actual class" },
         },
-        y: {
-          field: "actual",
-          type: "nominal",
-          scale: { domain: E.classes },
-          title: "actual class",
-          axis: { domain: false, labelLimit: 0 },
-        },
-      },
-      layer: [
-        {
-          mark: { type: "rect", stroke: c.paper, strokeWidth: 2 },
-          encoding: {
-            color: {
-              field: "share",
-              type: "quantitative",
-              scale: { range: [c.raised, c.accent], domain: [0, 1] },
-              legend: null,
+        layer: [
+          {
+            mark: { type: "rect", stroke: c.paper, strokeWidth: 2 },
+            encoding: {
+              color: {
+                field: "share",
+                type: "quantitative",
+                scale: between(c.raised, c.accent, [0, 1]),
+                legend: null,
+              },
+              tooltip: [{ field: "actual" }, { field: "predicted" }, { field: "rows" }, {
+                field: "under",
+                title: "share of the class",
+              }],
             },
-            tooltip: [{ field: "actual" }, { field: "predicted" }, { field: "rows" }, {
-              field: "under",
-              title: "share of the class",
-            }],
           },
-        },
-        ...(few
-          ? [{ mark: { type: "text", fontSize: 14, dy: -7, aria: false }, encoding: cellText("label", c) }, {
-            mark: { type: "text", fontSize: 11, dy: 10, aria: false },
-            encoding: cellText("under", c),
-          }]
-          : []),
-      ],
-    }),
+          ...lines.map(([field, fontSize, dy]) => ({
+            mark: { type: "text", fontSize, dy, aria: false },
+            encoding: cellText(field, c),
+          })),
+        ],
+      };
+    },
   });
 }
 
 const cellText = (field, c) => ({
   text: { field },
-  color: { condition: { test: "datum.share > 0.55", value: c.paper }, value: c.ink },
+  color: { condition: { test: "datum.paper", value: c.paper }, value: c.ink },
 });
 
 function reliabilityPicture(E) {
@@ -251,11 +252,15 @@ function reliabilityPicture(E) {
     const drawn = (happened * rows + 1) / (rows + 2), error = 2 * Math.sqrt(drawn * (1 - drawn) / rows);
     return { stated, happened, rows, low: Math.max(0, happened - error), high: Math.min(1, happened + error) };
   });
-  const of = E.classes.length === 2 ? ` of “${E.classes[1]}”` : "";
+  const two = E.classes.length === 2,
+    of = two ? ` of “${E.classes[1]}”` : "",
+    what = two
+      ? `Test rows in ${records.length} bins by their probability${of}`
+      : `The probabilities of all classes for each test row, in ${records.length} bins`;
   return picture({
     title: "Reliability of the probabilities",
     note:
-      `Test rows in ${records.length} bins by their probability${of}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
+      `${what}. On the line, events with a predicted probability of 70% happen in 70% of the cases. Bars: two standard errors.`,
     label: `Frequency by stated probability${of}`,
     records: () => records,
     spec: (width, c) => ({
@@ -291,6 +296,7 @@ function reliabilityPicture(E) {
             },
             tooltip: [{ field: "stated", format: ".1%" }, { field: "happened", format: ".1%", title: "frequency" }, {
               field: "rows",
+              title: two ? "rows" : "probabilities",
             }],
           },
         },

@@ -15,7 +15,7 @@ function relationPart(model) {
   // The clusters are in the table and their likeness in the picture.
   const words = L.text.slice(L.headline.length).trim(),
     rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ (to \S+ )?/s, "") : words;
-  const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${rest}` : ""));
+  const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${minus(rest)}` : ""));
   if (!L.groups) return part;
   const groups = range(Math.max(...L.groups) + 1).map((g) => ({
     group: g + 1,
@@ -70,7 +70,12 @@ function likenessPicture(L, groups) {
     records: () => records.map(({ label, ...record }) => record),
     spec: (width, c) => ({
       height: Math.min(width * .75, 46 * groups.length + 20, 420),
-      data: { values: records },
+      data: {
+        values: records.map((record) => ({
+          ...record,
+          paper: isPaper(Math.abs(record.likeness), c.raised, record.likeness < 0 ? c.second : c.accent, c),
+        })),
+      },
       encoding: {
         x: {
           field: "first",
@@ -88,7 +93,7 @@ function likenessPicture(L, groups) {
             color: {
               field: "likeness",
               type: "quantitative",
-              scale: { domain: [-1, 0, 1], range: [c.second, c.raised, c.accent] },
+              scale: { domain: [-1, 0, 1], range: [c.second, c.raised, c.accent], interpolate: "rgb" },
               legend: null,
             },
             tooltip: [{ field: "first" }, { field: "second" }, { field: "likeness", format: ".2f" }, {
@@ -99,10 +104,7 @@ function likenessPicture(L, groups) {
         ...(few
           ? [{
             mark: { type: "text", aria: false },
-            encoding: {
-              text: { field: "label" },
-              color: { condition: { test: "abs(datum.likeness) > 0.55", value: c.paper }, value: c.ink },
-            },
+            encoding: cellText("label", c),
           }]
           : []),
       ],

@@ -33,17 +33,14 @@ function taskColumns(model, records) {
   const add = (name, column) => {
     if (varies(name)) columns.push({ value: (r) => r[name], ...column });
   };
-  add("rows", { title: "rows" });
-  if (records.some((record) => record.tested !== record.rows)) add("tested", { title: "test rows" });
   if (E) {
     add("score", { title: E.score, show: scoreForm(E, records) });
     const title = E.kind === "regression" ? "mean absolute error" : "probability of other classes";
     add("error", { title, show: evenly(records.map((record) => record.error)) });
   }
-  add("level", {
-    title: model.groups ? `level (${model.groups.unit})` : "level",
-    show: evenly(records.map((record) => record.level)),
-  });
+  add("level", { title: "level", show: evenly(records.map((record) => record.level)) });
+  add("rows", { title: "rows" });
+  if (records.some((record) => record.tested !== record.rows)) add("tested", { title: "test rows" });
   add("group", { title: "cluster" });
   return columns;
 }
@@ -67,12 +64,14 @@ function taskPanel(model) {
     ["rows", "fewest rows first", (a, b) => compare(a.rows ?? a.tested, b.rows ?? b.tested, 1)],
     ["name", "by name", (a, b) => compare(a.task, b.task, 1)],
   ];
+  const columns = taskColumns(model, records);
+  if (!scored && columns.length === 1) return null;
   const order = make("select", {
     onchange: () => {
       state.page = 0;
       update();
     },
-  }, orders.slice(scored ? 0 : E ? 2 : 3).map(([value, title]) => make("option", { value }, title)));
+  }, orders.map(([value, title]) => make("option", { value }, title)));
   const count = make("span", { class: "soft small", role: "status" });
   const back = make("button", {
     type: "button",
@@ -94,12 +93,12 @@ function taskPanel(model) {
   const table = dataTable({
     caption: "All groups",
     file: "groups",
-    columns: taskColumns(model, records),
+    columns,
     rows: records,
   });
   const shown = () =>
-    state.found.filter((record) => !E || record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
-  const multiples = E ? multiplesPicture(model, shown) : null;
+    state.found.filter((record) => record.tested).slice(state.page * MULTIPLES, (state.page + 1) * MULTIPLES);
+  const multiples = scored ? multiplesPicture(model, shown) : null;
   const picture = multiples && figures.at(-1);
 
   function update() {
@@ -107,12 +106,11 @@ function taskPanel(model) {
     const matching = records.filter((record) => record.task.toLowerCase().includes(words));
     state.found = [...matching].sort(order_by);
     const from = state.page * MULTIPLES;
+    const pictures = multiples ? `Pictures: ${from + 1} to ${Math.min(from + MULTIPLES, state.found.length)} of ` : "";
     count.textContent = state.found.length
-      ? `Pictures: ${from + 1} to ${Math.min(from + MULTIPLES, state.found.length)} of ${
-        plural(state.found.length, "group")
-      }${words ? ` that match (of ${records.length})` : ""}`
+      ? `${pictures}${plural(state.found.length, "group")}${words ? ` that match (of ${records.length})` : ""}`
       : "No group has this name.";
-    pager.hidden = state.found.length <= MULTIPLES;
+    pager.hidden = !multiples || state.found.length <= MULTIPLES;
     back.disabled = state.page === 0;
     next.disabled = from + MULTIPLES >= state.found.length;
     table.setRows(matching);
@@ -128,11 +126,14 @@ function taskPanel(model) {
       "div",
       { class: "tools" },
       search,
-      make("label", {}, make("span", { class: "soft" }, "Order"), order),
+      multiples ? make("label", {}, make("span", { class: "soft" }, "Order"), order) : null,
       pager,
       count,
     ),
     multiples,
+    E && !multiples
+      ? make("p", { class: "soft small" }, `No group has ${E.min_rows} test rows, the fewest for a score of its own.`)
+      : null,
     table.element,
   );
 }
@@ -151,24 +152,29 @@ function multiplesPicture(model, shown) {
     `${wrap(record.task, width, 600)}\n${
       known(record.score) ? `${E.score} ${form(record.score)}` : plural(record.tested, "test row")
     }`;
+  // Names of classes beside the pictures are in lines, in smaller letters than `wrap` measures.
+  const short = (name) => numeric ? name : wrap(name, 76);
   const values = (width = 200) =>
-    shown().flatMap((record) => byTask.get(record.task).map((row) => ({ ...row, title: title(record, width) })));
+    shown().flatMap((record) =>
+      byTask.get(record.task).map((row) => ({ ...row, row: short(row.actual), title: title(record, width) }))
+    );
   const note = numeric
     ? "Each picture is a group: actual by predicted values, on the same scales."
     : two
     ? `Each picture is a group: the probability of “${
       E.classes[1]
     }” for rows of either class. The further apart the classes are, the better.`
-    : "Each picture is a group: rows by actual class (down) and predicted class (across).";
+    : "Each picture is a group: rows by actual class (down) and predicted class (across), in the same order; the stronger the colour, the more rows.";
   return picture({
     title: "Predictions of each group",
     note: few ? `${note} Groups with fewer than ${E.min_rows} test rows have no ${E.score}.` : note,
     label: "Small pictures of the predictions of each group on this page",
-    records: () => values(),
+    records: () => values().map(({ row, ...record }) => record),
     spec: (width, c) => {
       const columns = Math.max(1, Math.min(width < 460 ? 2 : Math.floor(width / 215), 6, shown().length)),
         each = Math.floor(width / columns) - (columns > 1 ? 38 : 46),
-        rows = values(each);
+        rows = values(each),
+        classes = numeric ? [] : nameAxis(c, E.classes.map(short), 11);
       const facet = {
         field: "title",
         type: "nominal",
@@ -187,8 +193,10 @@ function multiplesPicture(model, shown) {
         resolve: { axis: { x: "independent" } },
         spec: {
           width: each,
-          height: numeric ? Math.min(each * .8, 170) : two ? 80 : Math.min(each, 170),
-          ...(numeric ? smallScatter(span, c) : two ? smallStrip(E, c) : smallConfusion(E, c)),
+          height: numeric
+            ? Math.min(each * .8, 170)
+            : Math.max(two ? 80 : Math.min(each, 170), rowHeight(E.classes.map(short), 0) * E.classes.length),
+          ...(numeric ? smallScatter(span, c) : two ? smallStrip(E, classes, c) : smallConfusion(E, classes, c)),
         },
       };
     },
@@ -218,31 +226,30 @@ const smallScatter = (span, c) => ({
           condition: { test: "datum.actual < datum.low || datum.actual > datum.high", value: c.second },
           value: c.accent,
         },
-        tooltip: [{ field: "task" }, { field: "predicted", format: ".4~g" }, { field: "actual", format: ".4~g" }],
+        tooltip: [{ field: "task" }, { field: "predicted", format: DIGITS }, { field: "actual", format: DIGITS }],
       },
     },
     identity(...span, c),
   ],
 });
 
-const smallStrip = (E, c) => ({
+const smallNames = ({ axis, ...names }) => ({
+  field: "row",
+  ...names,
+  axis: { ...axis, labelFontSize: 10, labelPadding: 3 },
+});
+
+const smallStrip = (E, classes, c) => ({
   mark: { type: "tick", thickness: 2, opacity: .7 },
   encoding: {
     x: { field: "probability", type: "quantitative", scale: { domain: [0, 1] }, axis: { ...smallAxis, format: ".0%" } },
-    y: {
-      field: "actual",
-      type: "nominal",
-      title: null,
-      sort: E.classes,
-      scale: { domain: E.classes },
-      axis: { labelLimit: 60, labelFontSize: 10 },
-    },
+    y: smallNames(classes),
     color: { field: "actual", legend: null, scale: { domain: E.classes, range: [c.accent, c.second] } },
     tooltip: [{ field: "task" }, { field: "actual" }, { field: "probability", format: ".1%" }],
   },
 });
 
-const smallConfusion = (E, c) => ({
+const smallConfusion = (E, classes, c) => ({
   mark: { type: "rect" },
   encoding: {
     x: {
@@ -253,15 +260,9 @@ const smallConfusion = (E, c) => ({
       scale: { domain: E.classes },
       axis: { labels: false },
     },
-    y: {
-      field: "actual",
-      type: "nominal",
-      sort: E.classes,
-      title: null,
-      scale: { domain: E.classes },
-      axis: { labelLimit: 60, labelFontSize: 10 },
-    },
-    color: { aggregate: "count", legend: null, scale: { range: [c.raised, c.accent] } },
+    y: smallNames(classes),
+    // A single row differs from none.
+    color: { aggregate: "count", legend: null, scale: { domainMin: 0, range: [c.line, c.accent] } },
     tooltip: [{ field: "task" }, { field: "actual" }, { field: "predicted" }, { aggregate: "count", title: "rows" }],
   },
 });

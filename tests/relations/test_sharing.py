@@ -20,7 +20,7 @@ from kernelkin.paper import IKLRegressor
 from kernelkin.paper.model_selection import MultiTaskCV
 from kernelkin.relations import SharingReport
 from kernelkin.relations.baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, make_baselines
-from kernelkin.relations.scores import Gain
+from kernelkin.relations.scores import Gain, as_text
 from kernelkin.relations.sharing import LATER_ROWS, NEW_GROUPS, NEW_ROWS, PARALLEL_ROWS, Comparison
 from kernelkin.storage.values import dump, load
 
@@ -306,3 +306,20 @@ def test_columns_of_time_and_folds_that_cannot_be_are_refused():
             sharing_report(AverageRegressor(), X, y, tasks, time_column=column)
     with pytest.raises(ValueError, match="cv must be 2 or more, got 1"):
         sharing_report(AverageRegressor(), X, y, tasks, cv=1)
+
+
+def test_classes_that_nothing_predicts_have_no_model_recommended():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(90, 3)), np.repeat(np.arange(6), 15)
+    y = rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=90)
+    report = sharing_report(KinClassifier(cv=2), X, y, tasks, baselines=[SEPARATE, BOOSTING], **QUICK)
+    found = report.comparisons[NEW_ROWS]
+    shares = np.unique(found.rows.y, return_counts=True)[1] / len(found.rows.y)
+    assert found.constant == pytest.approx(shares @ np.log(shares))
+    assert found.is_hopeless == (min(scores["log loss"] for scores in found.scores.values()) >= -found.constant)
+    assert report.verdict == "Recommendation: the shares of the classes; no model predicts better."
+
+
+def test_scores_are_written_without_exponents():
+    values = [0.12345, 12.3456, 123.456, 1234.56, 12345.6, 1234567.8]
+    assert [as_text(value) for value in values] == ["0.123", "12.346", "123.5", "1235", "12346", "1234568"]

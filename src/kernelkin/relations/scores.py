@@ -152,4 +152,6 @@ def as_text(value: float | None, decimals: int = 3) -> str:
         return "-"
     if isinstance(value, int):
         return str(value)
-    return f"{value:.{decimals}f}" if abs(value) < 100 else f"{value:.4g}"
+    if abs(value) < 100:
+        return f"{value:.{decimals}f}"
+    return f"{value:.4g}" if not 1e4 <= abs(value) < 1e7 else f"{value:.0f}"

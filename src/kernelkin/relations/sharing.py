@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.stats import entropy
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
@@ -62,6 +63,13 @@ class Comparison(NamedTuple):
     # for classes, and for groups never seen if it is not a mixed model.
     covered: float | None = None
     rows: HeldOutRows | None = None  # predictions of the model of the report; not saved
+    # The goodness of the same prediction for all of these rows: their mean or, for classes, the shares of the classes.
+    constant: float = 0.0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no model predicts better than a constant."""
+        return not max(map(self.goodness, self.scores)) > self.constant
 
     def goodness(self, name: str) -> float:
         """Return R², or minus the log loss, of a model; larger is better."""
@@ -152,8 +160,8 @@ class SharingReport:
 
     def _answer(self, found: Comparison) -> str:
         """Return a sentence on the best model and its closest competitor."""
-        if self._is_regression and not max(map(found.goodness, found.scores)) > 0:
-            return "the mean; no model predicts better"
+        if found.is_hopeless:
+            return f"{'the mean' if self._is_regression else 'the shares of the classes'}; no model predicts better"
         if not found.gains:
             return f"{self.name} ({self.makers[self.name]}), which was compared with nothing"
         better = [name for name, gain in found.gains.items() if gain.sign < 0]
@@ -493,4 +501,6 @@ class _Rows:
         if self.classes is None:
             y, predicted = y * unit, predicted * unit
         rows = HeldOutRows(self.labels, codes, y, predicted, how, ends, self.classes, self.wide)
-        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, rows.covered, rows)
+        constant = 0.0 if self.classes is None else -float(entropy(np.unique(y, return_counts=True)[1]))
+        test_rows = np.bincount(codes, minlength=self.n_groups)
+        return Comparison(how, test_rows, scores, gains, rows.covered, rows, constant)

@@ -20,8 +20,8 @@ function answerSection(models) {
 /* What a comparison with simpler models says: words, and a colour. */
 function verdictOn(C) {
   const others = C.models.filter((other) => !other.ours), title = bestOther(C).title;
-  if (C.score === "R²" && Math.max(...C.models.map((other) => other.mean)) <= 0) {
-    return ["No model predicts better than the mean", "bad"];
+  if (C.hopeless) {
+    return [`No model predicts better than the ${C.score === "R²" ? "mean" : "shares of the classes"}`, "bad"];
   }
   if (others.some((other) => other.sign < 0)) return [`${capital(title)} is better here`, "bad"];
   if (others.every((other) => other.sign > 0)) {

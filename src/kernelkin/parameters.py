@@ -79,8 +79,9 @@ PARAMETERS: dict[str, Parameter] = {
         "Gaussian kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
     "prior": Parameter(
-        "array of shape (T, T), optional",
-        "Prior task relationship: a positive definite matrix, in the order of `tasks_`. None: the identity.",
+        "array or DataFrame of shape (T, T), optional",
+        "Prior task relationship: a positive definite matrix, as an array in the order of `tasks_`, or as a data frame "
+        "whose rows and columns are named by the tasks. None: the identity.",
         ["array-like", None],
     ),
     "shrinkage": Parameter(

@@ -5,6 +5,8 @@ They differ in the penalty on the weights.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ...data.arrays import listing
+from ...data.arrays import as_array, as_table, listing
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
@@ -69,15 +71,28 @@ def relation_penalty(
     if min_rank > T:
         raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:
-        if np.shape(prior) != (T, T):
-            raise ValueError(f"prior has shape {np.shape(prior)}; {T} tasks need ({T}, {T})")
+        prior = _by_name(prior, shape.tasks)
         # Checks the prior of the tasks alone, so that errors refer to its own shape and values.
         RelationPenalty(T, prior)
         # Couplings are unrelated and have the average strength of a task.
         extended = np.eye(J)
-        extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
+        extended[:T, :T] = prior * (T / np.trace(prior))
         prior = extended if J > T else prior
     return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
+
+
+def _by_name(prior: Any, tasks: Sequence[Any]) -> np.ndarray:
+    """Return a prior as an array; the rows and columns of a data frame are put in the order of the tasks."""
+    table, matrix = as_table(prior, "prior"), as_array(prior, "prior")
+    if table is None:
+        return matrix
+    rows = prior.index.tolist() if hasattr(prior, "iloc") else table.names
+    for what, names in (("rows", rows), ("columns", table.names)):
+        asked, found = Counter(tasks), Counter(names)
+        pairs = ("missing", asked - found), ("not a task, or given twice", found - asked)
+        if faults := [f"{fault}: {listing(list(wrong))}" for fault, wrong in pairs if wrong]:
+            raise ValueError(f"the {what} of prior must be named by the tasks, each once; {'; '.join(faults)}")
+    return matrix[np.ix_(*([list(names).index(task) for task in tasks] for names in (rows, table.names)))]
 
 
 # Penalties by name, with default parameters. All but the last are homogeneous of degree two.
@@ -125,7 +140,7 @@ _COMPOSED = (
 _PENALTY = Parameter(
     '{"relation", "lp", "shared", "mixed"}, penalty or callable',
     "Penalty on the kernel weights B (K, J): a name, a penalty (of `paper.penalties`, or of your own subclass of "
-    "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
+    "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `tasks`, `n_couplings`) and "
     "returns a penalty.",
     default="relation",
 )

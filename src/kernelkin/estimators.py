@@ -7,7 +7,7 @@ This module does not depend on any model. The method `specification` of an estim
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -17,13 +17,14 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
+from .data.arrays import DICTS, Table, as_array, check_lengths, listing, missing, plain
 from .data.checks import check_precomputed_queries, read_rows
 from .data.forms import Queries, TaskData, read_queries, read_training, refuse_tiny_tasks, tiny_tasks
 from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
 from .exceptions import warn_user
 from .kernels.families import is_precomputed
 from .memory import check_memory
+from .tables.cells import header
 
 if TYPE_CHECKING:
     from .report.report import Report
@@ -126,7 +127,9 @@ class MultiTaskEstimator(TaskRouted):
         """
         rows, classification = read_rows(X), is_classifier(self)
         # Sets `n_features_in_` and `feature_names_in_`.
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True)
+        validate_data(self, header(X) if isinstance(rows, Table) else rows, skip_check_array=True)
+        if isinstance(X, Mapping) and isinstance(y, Mapping) and set(X) == set(y):
+            raise ValueError(f"X and y are dicts of the same names, {listing(list(X))}: columns or tasks? {DICTS}")
         data = read_training(
             rows,
             y,
@@ -156,7 +159,7 @@ class MultiTaskEstimator(TaskRouted):
             names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
             check_precomputed_queries(X, self.n_features_in_, len(names))
         rows = read_rows(X)
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
+        validate_data(self, header(X) if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
         queries = read_queries(
             rows,
             tasks,

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from data_forms.reading import CLASSES, TASKS, N, X, Y, assert_same, fitted, query, read
+from kernelkin import KinRegressor, MKMTRLRegressorCV, TableEncoder
 
 NAMES = TASKS.astype(str)
 DAYS = [date(2020, 1, 1) + timedelta(days=k) for k in range(N)]
@@ -178,3 +180,27 @@ class TestTorch:
     def test_a_list_of_tensors_with_gradients(self, torch):
         with pytest.raises(ValueError, match=r"^y is not an array: Can't call numpy\(\) on Tensor that requires grad"):
             read(y=[torch.tensor(1.0, requires_grad=True)] * N)
+
+
+@pytest.mark.parametrize("model", [KinRegressor(cv=2), MKMTRLRegressorCV(cv=2)])
+def test_a_dict_of_columns_is_a_table(model):
+    columns = {"a": X[:, 0].tolist(), "b": X[:, 1], "task": NAMES.tolist()}
+    frame = pd.DataFrame(columns)
+    one, other = (
+        clone(model).set_params(task_column="task", random_state=0).fit(table, Y) for table in (columns, frame)
+    )
+    assert one.feature_names_in_.tolist() == ["a", "b", "task"]
+    np.testing.assert_array_equal(one.predict(columns), other.predict(frame))
+    assert one.score(columns, Y) == other.score(frame, Y)
+    with pytest.raises(ValueError, match=r"feature names.*\n.*same order"):
+        one.predict({name: columns[name] for name in ("b", "a", "task")})
+    assert TableEncoder().fit(columns).feature_names_in_.tolist() == ["a", "b", "task"]
+
+
+def test_a_dict_of_the_rows_of_tasks_is_no_table():
+    rows = {task: X[task == NAMES] for task in np.unique(NAMES).tolist()}
+    with pytest.raises(ValueError, match=r"^X is a dict .*'10': \(4, 3\).* as tasks=$"):
+        KinRegressor().fit(rows, {task: Y[task == NAMES] for task in rows})
+    single = {task: values[:3, 0] for task, values in rows.items()}
+    with pytest.raises(ValueError, match=r"^X and y are dicts of the same names, '10', '20', '30': columns or tasks\?"):
+        KinRegressor().fit(single, single)

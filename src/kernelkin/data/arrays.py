@@ -28,6 +28,8 @@ _NO_NUMBERS = {
     r"(large_|fixed_size_)?binary": "bytes",
 }
 
+DICTS = "A dict holds columns of equal length; rows of several tasks are one array, with the task of each row as tasks="
+
 
 @dataclass(frozen=True)
 class Table:
@@ -60,9 +62,9 @@ def as_table(values: Any, name: str) -> Table | None:
         return values
     if isinstance(values, Mapping):
         arrays = {column: as_array(cells, f"column {column!r}") for column, cells in values.items()}
-        if len(set(map(len, arrays.values()))) > 1:
-            lengths = ", ".join(f"{column!r} has {len(array)}" for column, array in arrays.items())
-            raise ValueError(f"the columns differ in length: {lengths}")
+        shapes = {column: array.shape for column, array in arrays.items()}
+        if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+            raise ValueError(f"{name} is a dict with values of the shapes {shapes}. {DICTS}")
         return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import cache
 from typing import Any, Literal
@@ -44,6 +44,11 @@ def need_pandas() -> Any:
     except ImportError as error:
         raise ImportError("tables of texts and dates need pandas: install kernelkin[cli]") from error
     return pandas
+
+
+def header(X: Any) -> Any:
+    """Return a table, but for a dict an empty data frame of its columns, from which scikit-learn reads their names."""
+    return need_pandas().DataFrame(columns=list(X)) if isinstance(X, Mapping) else X
 
 
 class CellError(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data.arrays import Table, as_array, as_table, listing, missing
 from ..exceptions import warn_user
-from .cells import as_texts, split_number
+from .cells import as_texts, header, split_number
 from .columns import Column, ColumnReader, encode_columns
 
 
@@ -195,8 +195,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             array = check_array(array, dtype=None, ensure_all_finite=False, estimator=self, input_name="X")
             validate_data(self, array, reset=reset, skip_check_array=True)
             return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
-        if reset and not isinstance(X, Table | Mapping):
-            validate_data(self, X, reset=True, skip_check_array=True)
+        if reset and not isinstance(X, Table):
+            validate_data(self, header(X), reset=True, skip_check_array=True)
         return table
 
     def __sklearn_tags__(self):

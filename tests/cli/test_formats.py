@@ -200,6 +200,44 @@ def test_a_separator_of_ones_own(run, sales, tmp_path):
     assert "120 rows, 3 groups" in out
 
 
+@pytest.mark.parametrize(
+    ("mark", "header", "decimal", "advice"),
+    [
+        (";", "size (m,2)", ",", r"more fields than the header.*set the column separator \(--sep\)"),
+        (
+            ";",
+            "size, at most",
+            ".",
+            r"columns are missing: 'sales', 'shop'.* if columns are separated by ';'.*--sep ';'",
+        ),
+        ("\t", "size, at most", ".", r"columns are missing: 'sales', 'shop'.* \(--sep tab\)"),
+    ],
+)
+def test_commas_in_a_header_with_another_separator(run, sales, tmp_path, mark, header, decimal, advice):
+    frame = sales[["shop", "size", "sales"]].dropna().rename(columns={"size": header})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=mark, decimal=decimal)
+    argv = [
+        "fit",
+        tmp_path / "t.csv",
+        "--task",
+        "shop",
+        "--target",
+        "sales",
+        "--model",
+        "AVG",
+        "-o",
+        tmp_path / "m.kin",
+    ]
+    assert re.search(advice, run(*argv, fails=True))
+    run(*argv, "--sep", "tab" if mark == "\t" else mark, "--decimal", decimal)
+
+
+def test_one_row_with_too_many_fields_may_have_another_separator(run, tmp_path):
+    (tmp_path / "t.csv").write_text("shop;a, b;sales\nx;1;2\nx;1,5;2,5\n")
+    error = run("fit", tmp_path / "t.csv", "--task", "shop", "--target", "sales", "-o", tmp_path / "m.kin", fails=True)
+    assert "line 3 has 3 fields" in error and "set the column separator (--sep)" in error
+
+
 @pytest.mark.parametrize("name", ["t.csv.xz", "t.xlsx"])
 def test_other_files(run, folder, sales, tmp_path, name):
     if name.endswith("xlsx"):

@@ -225,6 +225,9 @@ def _hint(absent: str, names: Sequence[str]) -> str:
         return "; the first row contains numbers but must be a header"
     if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
         return "; the first line must be the header: remove the lines above it"
+    marks = {";": "';'", "\t": "tab", "|": "'|'"}
+    if mark := next((marks[mark] for mark in marks if any(mark in name for name in names)), None):
+        return f"; if columns are separated by {mark}, read the file with this separator (--sep {mark})"
     plain = {name.strip().casefold(): name for name in reversed(names)}
     close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
     return f"; did you mean {plain[close[0]]!r}?" if close else ""

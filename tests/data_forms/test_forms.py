@@ -2,14 +2,16 @@
 
 from fractions import Fraction
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 from sklearn.exceptions import DataConversionWarning
 
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
-from kernelkin.data.arrays import in_order, listing
+from kernelkin.data.arrays import in_order, listing, shorten
 from kernelkin.data.checks import encode_tasks
 from kernelkin.paper import AverageRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
@@ -191,6 +193,23 @@ def test_long_lists_of_labels_are_cut():
     assert listing([1, "a"]) == "1, 'a'"
     assert listing(np.arange(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert listing(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7, ... (9 in all)"
+
+
+def test_long_labels_that_differ_only_in_the_middle_stay_different():
+    names = [f"{'the first half of the name ' * 2}{k}{' and the second half' * 3}" for k in "ab"]
+    found = listing(names)
+    assert "…a and" in found and "…b and" in found
+    assert len(found) < len(", ".join(names))
+
+
+@hypothesis.given(st.lists(st.text("ab 1", min_size=25, max_size=60), unique=True, max_size=20))
+def test_different_names_stay_different_if_they_are_shortened(names):
+    plain = [name for name in names if name == " ".join(name.split())]
+    assert len(set(shorten(plain))) == len(plain)
+    alike = [f"the same beginning {name} and the same end of it" for name in plain]
+    found = shorten(alike)
+    assert len(set(found)) == len(alike)
+    assert all(short.startswith("the sa") and short.endswith(" of it") for short in found)
 
 
 # The same data in another form

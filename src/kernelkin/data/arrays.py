@@ -7,8 +7,8 @@ of these libraries is a dependency.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from typing import Any
@@ -184,10 +184,43 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     return replace(X, columns=tuple(column[rows] for column in X.columns)) if isinstance(X, Table) else X[rows]
 
 
+def shorten(labels: Iterable[Any], longest: int = 30) -> list[str]:
+    """Return names, the long ones shortened to beginning and end, and to what differs between names with the same ends.
+
+    >>> shorten(["The Grammar School of the Town of Little Snoring"])
+    ['The Grammar Sc…Little Snoring']
+    >>> shorten([f"District of the county, school {k} of the northern town" for k in (11, 12)])
+    ['Distri…11 of…n town', 'Distri…12 of…n town']
+    """
+    texts, half, part = list(map(str, labels)), longest // 2 - 1, longest // 5
+    alike = defaultdict[str, list[str]](list)
+    for text in dict.fromkeys(texts):
+        alike[text if len(text) <= longest else f"{text[:half]}…{text[-half - 1 :].strip()}"].append(text)
+    names, ends = {own[0]: short for short, own in alike.items()}, defaultdict[tuple[str, str], list[str]](list)
+    for text in (text for own in alike.values() if len(own) > 1 for text in own):
+        ends[text[:part], text[-part:]].append(text)
+    for (first, last), own in ends.items():
+        names |= {text: f"{first}{middle}…{last}" for text, middle in _differences(own, part).items()}
+    return [names[text] for text in texts]
+
+
+def _differences(names: list[str], width: int) -> dict[str, str]:
+    """Return for each name the parts of this width, each after "…", in which names with one beginning differ."""
+    if len(names) == 1:
+        return {names[0]: ""}
+    differ = (k for k, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
+    at = next(differ, min(map(len, names)))
+    start, parts = max(at - width // 2, names[0].rfind(" ", 0, at) + 1), defaultdict[str, list[str]](list)
+    for name in names:
+        parts[name[start : start + width]].append(name)
+    return {
+        name: f"…{part.strip()}{rest}" for part, own in parts.items() for name, rest in _differences(own, width).items()
+    }
+
+
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     """Return names for a message, shortened to `'a', 'b', 'c', ... (19 in all)` if there are many."""
-    items = [repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-    items = [item if len(item) <= 80 else f"{item[:77]}..." for item in items]
+    items = shorten(map(repr, labels.tolist() if isinstance(labels, np.ndarray) else labels), 80)
     if len(items) <= at_most:
         return ", ".join(items)
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"

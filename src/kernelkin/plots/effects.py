@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.arrays import listing
+from ..data.arrays import listing, shorten
 from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
 from ..mixed.effects import term_kind
 from ._axes import (
@@ -21,7 +21,6 @@ from ._axes import (
     label_ticks,
     labels_extent,
     new_axes,
-    shorten,
     task_axes,
 )
 
@@ -267,7 +266,7 @@ class ColumnEffectDisplay(Display):
         for i, at in enumerate(np.flatnonzero(named).tolist()):
             color, marker = NAMED[i % len(NAMED)], MARKERS[(i + 1) % len(MARKERS)]
             style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
-            label = shorten(effect.groups[at])
+            label = shorten(effect.groups)[at]
             self.ax_.plot(x, effect.curves[at], markevery=max(1, len(x) // 10), label=label, **style)
         half = norm.ppf(0.5 + 0.5 * COVERAGE) * effect.standard_error
         if is_text:

@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from .data.arrays import DICTS, Table, as_array, check_lengths, listing, missing, plain
+from .data.arrays import DICTS, Table, as_array, as_table, check_lengths, listing, match_names, missing, plain
 from .data.checks import check_precomputed_queries, read_rows
 from .data.forms import Queries, TaskData, read_queries, read_training, refuse_tiny_tasks, tiny_tasks
 from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
@@ -274,7 +274,7 @@ class MultiTaskEstimator(TaskRouted):
 
     def _score_each(self, queries: Queries, y, prediction, sample_weight, score, least: int) -> dict[Any, float]:
         """Return the score of the predictions of each task; NaN for tasks with fewer than `least` rows."""
-        y = as_array(y, "y")
+        y = read_columns_of(y, self.tasks_) if queries.codes is None else as_array(y, "y")
         check_lengths(queries.X, y=y)
         weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
         return {
@@ -425,6 +425,12 @@ def spread_classes(
         block[:, np.searchsorted(model.classes_, classes)] = convert(values[rows][:, :width])
         out[rows] = block
     return out
+
+
+def read_columns_of(y: Any, tasks: np.ndarray) -> np.ndarray:
+    """Return wide targets (n, T) as an array; the columns of a data frame are put in the order of the tasks (T,)."""
+    table = as_table(y, "y")
+    return as_array(y if table is None else table.select(match_names(table.names, tasks.tolist(), "columns of y")), "y")
 
 
 def device_of(X: Any) -> str | None:

@@ -273,13 +273,17 @@ def test_tasks_of_another_type_are_told():
         ([308, 309], "308", ("str", "int")),
         (["308", "309"], 308, ("int", "str")),
         ([0.5, 1.5], "0.5", ("str", "float")),
+        ([308, 309], "308.0", ("str", "int")),
+        (["308", "309"], "308.0", ("str", "str")),
     ]:
-        with pytest.raises(ValueError, match=rf"types differ: \S+ is of type {types[0]}, .* type {types[1]}$"):
+        with pytest.raises(
+            ValueError, match=rf"text of the fit: here \S+ \({types[0]}\), in the fit .* \({types[1]}\)$"
+        ):
             encode_tasks(np.array([given]), np.array(known))
         with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
             encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
         # A model that predicts new tasks would do so for all rows, without a word.
-        with pytest.warns(UserWarning, match=rf"predicted as new tasks\. The types differ: \S+ is of type {types[0]}"):
+        with pytest.warns(UserWarning, match=rf"predicted as new tasks\. .*: here \S+ \({types[0]}\)"):
             assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
 
 

@@ -11,6 +11,9 @@ from sklearn.base import clone
 
 from data_forms.reading import CLASSES, TASKS, N, X, Y, assert_same, fitted, query, read
 from kernelkin import KinRegressor, MKMTRLRegressorCV, TableEncoder
+from kernelkin.paper import AverageRegressor
+from kernelkin.relations.sharing import NEW_ROWS
+from kernelkin.report.evaluation import rows_of_arrays
 
 NAMES = TASKS.astype(str)
 DAYS = [date(2020, 1, 1) + timedelta(days=k) for k in range(N)]
@@ -204,3 +207,17 @@ def test_a_dict_of_the_rows_of_tasks_is_no_table():
     single = {task: values[:3, 0] for task, values in rows.items()}
     with pytest.raises(ValueError, match=r"^X and y are dicts of the same names, '10', '20', '30': columns or tasks\?"):
         KinRegressor().fit(single, single)
+
+
+@pytest.mark.parametrize("model", [KinRegressor(cv=2, random_state=0), AverageRegressor()])
+def test_the_columns_of_wide_targets_are_scored_by_their_names(model):
+    targets = pd.DataFrame({"p": Y, "q": 3 * Y[::-1] + X[:, 0], "r": X[:, 1]})
+    fit = clone(model).fit(X, targets)
+    other = targets[["r", "p", "q"]]
+    assert fit.score(X, other) == fit.score(X, targets) == fit.score(X, targets.to_numpy())
+    assert fit.score_tasks(X, other) == fit.score_tasks(X, targets)
+    rows = [rows_of_arrays(fit, X, y, None, "a table")[NEW_ROWS].y for y in (other, targets)]
+    np.testing.assert_array_equal(*rows)
+    for score in (fit.score, fit.score_tasks):
+        with pytest.raises(ValueError, match=r"^the columns of y must be named .* missing: 'q'; not a task.*: 's'$"):
+            score(X, targets.rename(columns={"q": "s"}))

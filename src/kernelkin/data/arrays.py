@@ -226,6 +226,16 @@ def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"
 
 
+def match_names(names: Sequence[Any], tasks: Sequence[Any], what: str) -> list[int]:
+    """Return the position of each task among the names; raise if these are not the names of all tasks, each once."""
+    asked, found = Counter(tasks), Counter(names)
+    pairs = ("missing", asked - found), ("not a task, or given twice", found - asked)
+    if faults := [f"{fault}: {listing(list(wrong))}" for fault, wrong in pairs if wrong]:
+        raise ValueError(f"the {what} must be named by the tasks, each once; {'; '.join(faults)}")
+    places = {name: k for k, name in enumerate(names)}
+    return [places[task] for task in tasks]
+
+
 def in_order(labels: np.ndarray) -> np.ndarray:
     """Return labels (n,) renumbered 0, 1, ... in the order of their first occurrence."""
     _, first, numbers = np.unique(labels, return_index=True, return_inverse=True)

@@ -349,12 +349,15 @@ def encode_tasks(
     if (codes >= 0).all():
         return codes
     unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-    same = {str(label): label for label in known.tolist()}
-    twins = [(label, same[str(label)]) for label in unknown if str(label) in same]
+    # "1.0" is the text of a float, to which pandas converts whole numbers of a column with gaps.
+    same = {str(label).removesuffix(".0"): label for label in known.tolist()}
+    twins = [(label, same[text]) for label in unknown if (text := str(label).removesuffix(".0")) in same]
     types = ""
     if twins:
         (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
-        types = f"The types differ: {given!r} is of type {one}, {trained!r} of the fit is of type {other}"
+        types = (
+            f"Labels must have the type and text of the fit: here {given!r} ({one}), in the fit {trained!r} ({other})"
+        )
     if not allow_unknown:
         raise ValueError(
             f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "

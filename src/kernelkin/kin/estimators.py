@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..data.arrays import Table, listing
+from ..data.arrays import Table, as_array, listing
 from ..data.forms import Queries, TaskData
-from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
+from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor, read_columns_of
 from ..exceptions import warn_user
 from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
@@ -330,8 +330,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
-        y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
-        y = column_or_1d(y) if predicted.ndim == 1 else y
+        predicted = self.predict(X, tasks, offset=offset)
+        y = column_or_1d(as_array(y, "y")) if predicted.ndim == 1 else read_columns_of(y, self.tasks_)
+        y = np.asarray(y, dtype=np.float64)
         if y.shape != predicted.shape:
             raise ValueError(f"y has shape {y.shape}, but the predictions have shape {predicted.shape}")
         known = ~np.isnan(y)

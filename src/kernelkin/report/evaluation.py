@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from ..data.arrays import as_array, check_lengths, listing, missing, plain, take_rows
 from ..data.checks import first_labels, read_rows
+from ..estimators import read_columns_of
 from ..kin.functions import spread_probabilities
 from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
 from ..relations.sharing import NEW_GROUPS, NEW_ROWS
@@ -104,7 +105,9 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
     own = (getattr(getattr(model, "best_estimator_", model), name, None) for name in ("task_column", "task_name_"))
     labels = first_labels(X, tasks, *own)
-    return _predicted(SavedModel(model), X, as_array(y, "y"), labels, source, {} if tasks is None else {"tasks": tasks})
+    wide = model.data_form_ == "wide" and labels is None
+    y = read_columns_of(y, model.tasks_) if wide else as_array(y, "y")
+    return _predicted(SavedModel(model), X, y, labels, source, {} if tasks is None else {"tasks": tasks})
 
 
 def _predicted(

@@ -5,7 +5,6 @@ They differ in the penalty on the weights.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ...data.arrays import as_array, as_table, listing
+from ...data.arrays import as_array, as_table, listing, match_names
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
@@ -87,12 +86,8 @@ def _by_name(prior: Any, tasks: Sequence[Any]) -> np.ndarray:
     if table is None:
         return matrix
     rows = prior.index.tolist() if hasattr(prior, "iloc") else table.names
-    for what, names in (("rows", rows), ("columns", table.names)):
-        asked, found = Counter(tasks), Counter(names)
-        pairs = ("missing", asked - found), ("not a task, or given twice", found - asked)
-        if faults := [f"{fault}: {listing(list(wrong))}" for fault, wrong in pairs if wrong]:
-            raise ValueError(f"the {what} of prior must be named by the tasks, each once; {'; '.join(faults)}")
-    return matrix[np.ix_(*([list(names).index(task) for task in tasks] for names in (rows, table.names)))]
+    named = ((rows, "rows of prior"), (table.names, "columns of prior"))
+    return matrix[np.ix_(*(match_names(names, tasks, what) for names, what in named))]
 
 
 # Penalties by name, with default parameters. All but the last are homogeneous of degree two.

@@ -276,9 +276,7 @@ def test_tasks_of_another_type_are_told():
         ([308, 309], "308.0", ("str", "int")),
         (["308", "309"], "308.0", ("str", "str")),
     ]:
-        with pytest.raises(
-            ValueError, match=rf"text of the fit: here \S+ \({types[0]}\), in the fit .* \({types[1]}\)$"
-        ):
+        with pytest.raises(ValueError, match=rf"of the fit: here \S+ \({types[0]}\), in the fit .* \({types[1]}\)$"):
             encode_tasks(np.array([given]), np.array(known))
         with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
             encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))

@@ -355,9 +355,7 @@ def encode_tasks(
     types = ""
     if twins:
         (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
-        types = (
-            f"Labels must have the type and text of the fit: here {given!r} ({one}), in the fit {trained!r} ({other})"
-        )
+        types = f"Labels need the type and text of the fit: here {given!r} ({one}), in the fit {trained!r} ({other})"
     if not allow_unknown:
         raise ValueError(
             f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "

@@ -15,16 +15,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .data.arrays import DICTS, Table, as_array, as_table, check_lengths, listing, match_names, missing, plain
-from .data.checks import check_precomputed_queries, read_rows
+from .data.checks import check_precomputed_queries, check_targets, check_weights, read_rows
 from .data.forms import Queries, TaskData, read_queries, read_training, refuse_tiny_tasks, tiny_tasks
 from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
 from .exceptions import warn_user
 from .kernels.families import is_precomputed
 from .memory import check_memory
 from .tables.cells import header
+from .tables.encoder import unseen_warning
 
 if TYPE_CHECKING:
     from .report.report import Report
@@ -160,6 +161,9 @@ class MultiTaskEstimator(TaskRouted):
             check_precomputed_queries(X, self.n_features_in_, len(names))
         rows = read_rows(X)
         validate_data(self, header(X) if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
+        if encoder is not None and isinstance(rows, Table):
+            for name, texts in encoder.unseen(rows).items():
+                warn_user(unseen_warning(name, texts), UserWarning)
         queries = read_queries(
             rows,
             tasks,
@@ -174,6 +178,13 @@ class MultiTaskEstimator(TaskRouted):
             groupings=getattr(self, "groupings_", ()),
         )
         return queries._replace(device=device_of(X))
+
+    def read_labels(self, y: Any, wide: bool) -> np.ndarray:
+        """Return the checked targets (n,) to score, or (n, T): a data frame is matched to `tasks_` by its columns."""
+        if wide and (table := as_table(y, "y")) is not None:
+            y = table.select(match_names(table.names, self.tasks_.tolist(), "columns of y"))
+        y = y if wide or np.ndim(y) < 2 else column_or_1d(as_array(y, "y"))
+        return check_targets(y, classification=is_classifier(self), tasks_given=not wide)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the positions of tasks that share parts of their functions with other tasks."""
@@ -274,9 +285,9 @@ class MultiTaskEstimator(TaskRouted):
 
     def _score_each(self, queries: Queries, y, prediction, sample_weight, score, least: int) -> dict[Any, float]:
         """Return the score of the predictions of each task; NaN for tasks with fewer than `least` rows."""
-        y = read_columns_of(y, self.tasks_) if queries.codes is None else as_array(y, "y")
+        y = self.read_labels(y, queries.codes is None)
         check_lengths(queries.X, y=y)
-        weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
+        weight = np.ones(len(y)) if sample_weight is None else check_weights(sample_weight, queries.X)
         return {
             label: float(score(plain(true), predicted, sample_weight=w)) if len(true) >= least else float("nan")
             for label, true, predicted, w in _by_task(self.tasks_, queries, y, prediction, weight)
@@ -425,12 +436,6 @@ def spread_classes(
         block[:, np.searchsorted(model.classes_, classes)] = convert(values[rows][:, :width])
         out[rows] = block
     return out
-
-
-def read_columns_of(y: Any, tasks: np.ndarray) -> np.ndarray:
-    """Return wide targets (n, T) as an array; the columns of a data frame are put in the order of the tasks (T,)."""
-    table = as_table(y, "y")
-    return as_array(y if table is None else table.select(match_names(table.names, tasks.tolist(), "columns of y")), "y")
 
 
 def device_of(X: Any) -> str | None:

@@ -190,17 +190,15 @@ def shorten(labels: Iterable[Any], longest: int = 30) -> list[str]:
     >>> shorten(["The Grammar School of the Town of Little Snoring"])
     ['The Grammar Sc…Little Snoring']
     >>> shorten([f"District of the county, school {k} of the northern town" for k in (11, 12)])
-    ['Distri…11 of…n town', 'Distri…12 of…n town']
+    ['District of th…11 of…e northern town', 'District of th…12 of…e northern town']
     """
-    texts, half, part = list(map(str, labels)), longest // 2 - 1, longest // 5
-    alike = defaultdict[str, list[str]](list)
+    texts, half, names = list(map(str, labels)), longest // 2 - 1, dict[str, str]()
+    alike = defaultdict[tuple[str, ...], list[str]](list)
     for text in dict.fromkeys(texts):
-        alike[text if len(text) <= longest else f"{text[:half]}…{text[-half - 1 :].strip()}"].append(text)
-    names, ends = {own[0]: short for short, own in alike.items()}, defaultdict[tuple[str, str], list[str]](list)
-    for text in (text for own in alike.values() if len(own) > 1 for text in own):
-        ends[text[:part], text[-part:]].append(text)
-    for (first, last), own in ends.items():
-        names |= {text: f"{first}{middle}…{last}" for text, middle in _differences(own, part).items()}
+        alike[(text,) if len(text) <= longest else (text[:half], text[-half - 1 :])].append(text)
+    for (first, *last), own in alike.items():
+        found = _differences(own, longest // 5)
+        names |= {text: "…".join([first + middle, *map(str.strip, last)]) for text, middle in found.items()}
     return [names[text] for text in texts]
 
 
@@ -213,9 +211,8 @@ def _differences(names: list[str], width: int) -> dict[str, str]:
     start, parts = max(at - width // 2, names[0].rfind(" ", 0, at) + 1), defaultdict[str, list[str]](list)
     for name in names:
         parts[name[start : start + width]].append(name)
-    return {
-        name: f"…{part.strip()}{rest}" for part, own in parts.items() for name, rest in _differences(own, width).items()
-    }
+    rest = {name: more for own in parts.values() for name, more in _differences(own, width).items()}
+    return {name: f"…{name[start : start + width].strip()}{rest[name]}" for name in names}
 
 
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:

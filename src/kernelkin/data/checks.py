@@ -181,6 +181,8 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
     """Return y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) for missing labels."""
     if issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: use y.toarray()")
+    if isinstance(y, str):
+        raise TypeError(f"y={y!r} is a string, not the target of each row: pass the column with this name")
     Y = as_array(y, "y")
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
@@ -238,12 +240,12 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
     return Y if Y.ndim == 2 else plain(Y)
 
 
-def _refuse_rows(bad: np.ndarray, what: str) -> None:
-    """Raise if any target is bad, according to the mask (n,) or (n, T); the error names the first such row."""
+def _refuse_rows(bad: np.ndarray, what: str, name: str = "y") -> None:
+    """Raise if any target or label is bad, by the mask (n,) or (n, T); the error names the first such row."""
     if bad.any():
         rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
         more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-        raise ValueError(f"Input y contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
+        raise ValueError(f"Input {name} contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
@@ -306,12 +308,10 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
         raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
     labels = labels.ravel()
     if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
+        _refuse_rows(~np.isfinite(labels), "NaN or infinity", name)
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
         return labels.astype(np.int64) if whole else labels
-    if labels.dtype.kind in "mMO" and (absent := missing(labels)).any():
-        raise ValueError(f"the task of row {int(np.argmax(absent))} is missing")
+    _refuse_rows(missing(labels), "a missing label", name)
     return _check_objects(labels) if labels.dtype.kind == "O" else labels
 
 
@@ -342,16 +342,15 @@ def encode_tasks(
 ) -> np.ndarray:
     """Return the positions of task labels in `known` followed by `new`; -1 for unknown ones, if these are allowed.
 
-    The message about a label that differs from a known one only in type, such as "1" and 1, names both types.
+    The message about a label that differs from a known one only in type or writing, such as "1" and 1, names both.
     """
     index = {label: code for code, label in enumerate([*known.tolist(), *([] if new is None else new.tolist())])}
     codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
     if (codes >= 0).all():
         return codes
     unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-    # "1.0" is the text of a float, to which pandas converts whole numbers of a column with gaps.
-    same = {str(label).removesuffix(".0"): label for label in known.tolist()}
-    twins = [(label, same[text]) for label in unknown if (text := str(label).removesuffix(".0")) in same]
+    same = {_core(label): label for label in known.tolist()}
+    twins = [(label, same[_core(label)]) for label in unknown if _core(label) in same]
     types = ""
     if twins:
         (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
@@ -367,6 +366,11 @@ def encode_tasks(
 
 
 # Labels of tasks and classes
+
+
+def _core(label: Any) -> str:
+    """Return the text of a label without what other programs change: spaces, case, leading zeros, and ".0"."""
+    return str(label).strip().casefold().removesuffix(".0").lstrip("0")
 
 
 def _types_in(values: np.ndarray) -> set[type]:

@@ -174,6 +174,10 @@ def read_queries(
     tasks, *further = order_groupings(groups, [task_name, *(grouping.name for grouping in groupings)])
     pairs = list(zip(further, groupings, strict=True))
     check_lengths(X, tasks=tasks, **{f"tasks, column {grouping.name!r}": values for values, grouping in pairs})
+    every = [set(labels.tolist()) for labels in (known, *(grouping.labels for grouping in groupings))]
+    for k, found in enumerate(set(values.tolist()) for values in (tasks, *further)):
+        if found.isdisjoint(every[k]) and any(found <= other and other.isdisjoint(every[k]) for other in every):
+            raise ValueError(f"column {k} of tasks has labels of another grouping: is the order that of the fit?")
     codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
 

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..data.arrays import Table, as_array, listing
+from ..data.arrays import Table, as_array, listing, plain
+from ..data.checks import check_weights
 from ..data.forms import Queries, TaskData
-from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor, read_columns_of
+from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
 from ..kernels.families import refuse_positions
 from ..parameters import Parameter, describe
@@ -137,6 +138,8 @@ _USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_job
     "random_state verbose callback"
 )
 
+# Logarithms of exposures are smaller; larger numbers are exposures.
+LARGEST_OFFSET = 100.0
 NO_TASKS = (
     "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
     "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
@@ -331,12 +334,12 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
         predicted = self.predict(X, tasks, offset=offset)
-        y = column_or_1d(as_array(y, "y")) if predicted.ndim == 1 else read_columns_of(y, self.tasks_)
-        y = np.asarray(y, dtype=np.float64)
+        y = self.read_labels(y, predicted.ndim == 2)
         if y.shape != predicted.shape:
             raise ValueError(f"y has shape {y.shape}, but the predictions have shape {predicted.shape}")
-        known = ~np.isnan(y)
-        weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
+        known, weight = ~np.isnan(y), None
+        if sample_weight is not None:
+            weight = np.broadcast_to(check_weights(sample_weight, predicted), y.T.shape).T[known]
         return float(LOSSES[self.loss].score(y[known], predicted[known], sample_weight=weight))
 
     def score_tasks(
@@ -365,10 +368,13 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if not LOSSES[self.loss].takes_offset:
             takers = listing([name for name, loss in LOSSES.items() if loss.takes_offset])
             raise ValueError(f"offset is for loss={takers}, but loss={self.loss!r}")
-        values = column_or_1d(offset, dtype=np.float64)
-        if len(values) != n or not np.isfinite(values).all():
+        values = plain(column_or_1d(as_array(offset, "offset")))
+        if len(values) != n or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")
-        return values
+        if np.abs(values).max() > LARGEST_OFFSET:
+            row = int(np.abs(values).argmax())
+            raise ValueError(f"offset is {values[row]:g} in row {row}: pass the logarithm of the exposure")
+        return values.astype(np.float64)
 
     def _moments(self, queries: Queries, offset: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))

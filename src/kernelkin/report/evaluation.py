@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import as_array, check_lengths, listing, missing, plain, take_rows
+from ..data.arrays import check_lengths, listing, missing, plain, take_rows
 from ..data.checks import first_labels, read_rows
-from ..estimators import read_columns_of
 from ..kin.functions import spread_probabilities
 from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
 from ..relations.sharing import NEW_GROUPS, NEW_ROWS
@@ -106,7 +105,7 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[
     own = (getattr(getattr(model, "best_estimator_", model), name, None) for name in ("task_column", "task_name_"))
     labels = first_labels(X, tasks, *own)
     wide = model.data_form_ == "wide" and labels is None
-    y = read_columns_of(y, model.tasks_) if wide else as_array(y, "y")
+    y = getattr(model, "best_estimator_", model).read_labels(y, wide)
     return _predicted(SavedModel(model), X, y, labels, source, {} if tasks is None else {"tasks": tasks})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
@@ -112,8 +112,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not columns:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
             reasons = reasons or "the table has no other columns"
-            few = "the table has one row only (n_samples=1)"
-            raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
+            few = {0: "the table has no rows", 1: "the table has one row only (n_samples=1)"}
+            raise ValueError(f"no column is left to learn from: {few.get(table.n_rows, reasons)}")
         self.columns_ = columns
         return self
 
@@ -205,6 +205,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def unseen_warning(name: str, texts: Collection[str]) -> str:
+    return (
+        f"column {name!r} has values that were not in training: {listing(sorted(texts), 5)}; they are encoded as none "
+        "of the known values"
+    )
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:

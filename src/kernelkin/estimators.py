@@ -87,8 +87,7 @@ class MultiTaskEstimator(TaskRouted):
         tasks : array of shape (n,), optional
             The task label of each row. Not needed with `task_column`, with two-dimensional y, or for a single task.
         sample_weight : array of shape (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it. Two-stage models also sample pairs of rows with
-            these weights.
+            Weights of rows; weighting a row by 2 equals repeating it. Two-stage models sample pairs of rows with them.
 
         Returns
         -------
@@ -144,8 +143,7 @@ class MultiTaskEstimator(TaskRouted):
         if data.groupings and not self.takes_groupings:
             further = listing([grouping.name for grouping in data.groupings])
             raise ValueError(
-                f"{type(self).__name__} takes one grouping of rows, but got {1 + len(data.groupings)}: leave out "
-                f"{further}"
+                f"{type(self).__name__} takes one grouping of rows, not {1 + len(data.groupings)}: leave out {further}"
             )
         if faults := tiny_tasks(data, classification=classification):
             refuse_tiny_tasks(data, faults, self.borrowing_tasks(data), classification=classification)
@@ -322,8 +320,7 @@ class MultiTaskEstimator(TaskRouted):
             Test data. By default, the report uses held-out predictions of the training rows. Models of the paper that
             were copied or loaded from a file have none and need test data.
         sharing, relations : SharingReport, TaskRelations, optional
-            Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks) to
-            include.
+            Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks).
         title : str, optional
             Title of the page.
 

@@ -243,7 +243,7 @@ def test_another_format_says_which_version_to_use(saved):
 
 def test_a_changed_score_is_noticed(saved):
     saved.path.write_bytes(saved.content.replace(b"[0.5,null]", b"[0.9,null]"))
-    with pytest.raises(ModelFileError, match="the checksum does not match its content"):
+    with pytest.raises(ModelFileError, match="its checksum does not match"):
         saved.load()
 
 

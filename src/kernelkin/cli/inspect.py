@@ -147,9 +147,8 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     """Return the rows that have all groups and a target, and a note on the others."""
     schema: Any = saved.schema
     texts = [column.name for column in schema.columns if column.kind == "text"]
-    frame = read_table(
-        path, schema.task_names, schema.target_names, form._replace(decimal=schema.encoder.decimal), texts
-    )
+    form = form._replace(decimal=schema.encoder.decimal)
+    frame = read_table(path, schema.task_names, schema.target_names, form, texts)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])
         # Raises for invalid cells before rows are left out, while row numbers are those of the file.

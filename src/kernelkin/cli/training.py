@@ -54,9 +54,8 @@ class Recipe:
             features = read_task_features(arguments.task_features, task, text_format(arguments))
             labels = problem.schema.first_tasks(problem.frame)
             with in_file(arguments.task_features):
-                read_task_kernels(
-                    by_task(features, problem.schema), np.unique(problem.targets if labels is None else labels)
-                )
+                labels = np.unique(problem.targets if labels is None else labels)
+                read_task_kernels(by_task(features, problem.schema), labels)
         recipe = cls(find_model(name), problem, arguments, features)
         recipe.estimator_class()
         return recipe

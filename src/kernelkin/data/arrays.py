@@ -110,8 +110,7 @@ def no_numbers(type_name: str) -> str | None:
 def as_array(values: Any, name: str) -> np.ndarray:
     """Return a list, array, tensor, column or data frame as an array. Errors refer to it as `name`.
 
-    In a list that mixes numbers and text, NumPy would convert the numbers and NaN to text. Such lists become arrays of
-    objects.
+    NumPy would convert numbers and NaN in a list with text to text. Such lists become arrays of objects.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked values: fill them in or leave them out")

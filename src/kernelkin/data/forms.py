@@ -1,7 +1,6 @@
 """The three forms of multi-task data: long, wide and single.
 
-All three become a `TaskData`: the rows of X that each task uses, and its targets. Other modules do not distinguish the
-forms.
+All three become a `TaskData`: the rows of X that each task uses, and its targets. No other module distinguishes them.
 """
 
 from __future__ import annotations
@@ -210,9 +209,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     weights = np.where(np.any(present, axis=0), weights, 0.0)
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
     targets = tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True))
-    kinds = {
-        "text" if y.dtype.kind in "US" else "numbers": name for name, y in zip(names.tolist(), targets, strict=True)
-    }
+    kinds = {"text" if y.dtype.kind in "US" else "numbers": t for t, y in zip(names.tolist(), targets, strict=True)}
     if len(kinds) > 1:
         raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")
     return TaskData(X, rows, targets, weights, names, "wide", *context)

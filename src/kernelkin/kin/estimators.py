@@ -138,8 +138,7 @@ _USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_job
     "random_state verbose callback"
 )
 
-# Logarithms of exposures are smaller; larger numbers are exposures.
-LARGEST_OFFSET = 100.0
+LARGEST_OFFSET = 100.0  # larger numbers are exposures rather than their logarithms
 NO_TASKS = (
     "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
     "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
@@ -372,7 +371,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if len(values) != n or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")
         if np.abs(values).max() > LARGEST_OFFSET:
-            row = int(np.abs(values).argmax())
+            row = int(np.argmax(np.abs(values)))
             raise ValueError(f"offset is {values[row]:g} in row {row}: pass the logarithm of the exposure")
         return values.astype(np.float64)
 

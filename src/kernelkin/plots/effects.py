@@ -12,17 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.arrays import listing, shorten
 from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping
 from ..mixed.effects import term_kind
-from ._axes import (
-    COLORS,
-    MARKERS,
-    Display,
-    add_legend,
-    extent,
-    label_ticks,
-    labels_extent,
-    new_axes,
-    task_axes,
-)
+from ._axes import COLORS, MARKERS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
 # Number of groups that are shown, and number of curves of groups.
 SHOWN, CURVES = 30, 100
@@ -69,12 +59,7 @@ class TaskEffectsDisplay(Display):
     """
 
     def __init__(
-        self,
-        effects: Any,
-        *,
-        column: str | None = None,
-        groups: Sequence[Any] = (),
-        unit: str = "units of the target",
+        self, effects: Any, *, column: str | None = None, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
         self.effects, self.groups, self.unit = effects, list(groups), unit
         self.name = "level" if column is None else f"slope of {column}"

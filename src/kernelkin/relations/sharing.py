@@ -24,19 +24,7 @@ from ..mixed.structures import MANY_ROWS
 from ..progress import Progress
 from ..tables.columns import ColumnReader, encode_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, make_baselines
-from .scores import (
-    COVERAGE,
-    LEVEL,
-    LOG_LOSS,
-    R2,
-    RMSE,
-    WITHIN,
-    Gain,
-    HeldOutRows,
-    as_text,
-    row_losses,
-    score_rows,
-)
+from .scores import COVERAGE, LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, HeldOutRows, as_text, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that count as later rows.
@@ -418,10 +406,7 @@ class _Rows:
         return folds
 
     def later(self, times: np.ndarray) -> np.ndarray:
-        """Return 0 for the later entries of each group and -1 for the others, at least two in each group.
-
-        Entries at the time of the last of these are not later.
-        """
+        """Return 0 for entries later than all others of their group, and -1 for these, at least two in each group."""
         folds, when = np.full(len(self.y), -1), times[self.rows]
         for t in range(self.n_groups):
             own = np.flatnonzero(self.codes == t)

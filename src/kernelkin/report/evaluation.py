@@ -27,8 +27,7 @@ TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
     """Return out-of-sample predictions of a fitted model for its training rows, as the answer to one question.
 
-    Empty for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
-    table.
+    Empty for a model of the paper that was copied or loaded from a file. With a schema, values have its table's units.
     """
     model = getattr(model, "best_estimator_", model)
     source = "training rows, each predicted by a fit without it"

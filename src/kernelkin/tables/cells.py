@@ -146,8 +146,7 @@ def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
 @cache
 def _pattern(decimal: Decimal) -> re.Pattern[str]:
     point, comma = (r"\.", ",") if decimal == "." else (",", r"\.")
-    # Groups of three digits may be separated by a comma, space, narrow space or apostrophe, always the same one. The
-    # first group does not begin with a zero: "0,250" is a quarter with a decimal comma.
+    # Groups of three digits have one separator. The first does not begin with a zero: "0,250" is a quarter.
     grouped = rf"[1-9]\d{{0,2}}(?P<sep>[{comma} '\u2019\u00a0\u202f])\d{{3}}(?:(?P=sep)\d{{3}})*"
     return re.compile(
         rf"(?P<before>{_CURRENCY})?\s*(?P<sign>[-+\u2212])?(?={point}?\d)"

@@ -322,8 +322,7 @@ class MKMTRLClassifierCV(BaseSearch):
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLRegressor` are
-    also available here.
+    Parameters that are not in the grid are passed to the model. All attributes of `MKMTRLRegressor` are available here.
 
     Examples
     --------

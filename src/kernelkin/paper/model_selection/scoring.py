@@ -114,8 +114,7 @@ class BaseScorer:
         self.data, self.folds = data, folds
         self.classes = [np.unique(y) for y in data.y] if classification else None
         # The training rows of a fold may lack a class of a task.
-        parts = [list(zip(data.y, fold.kept, strict=True)) if classification else [] for fold in folds]
-        self.known = [[np.unique(y[kept]) for y, kept in part] for part in parts]
+        self.known = [[np.unique(y[k]) for y, k in zip(data.y, f.kept, strict=True)] for f in folds if classification]
 
     def held_out(self, f: int, t: int, n_outputs: int) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return targets and weights (q,) of a task's held-out rows in a fold; for classifiers, the task's classes."""

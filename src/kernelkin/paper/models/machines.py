@@ -206,8 +206,7 @@ class AverageRegressor(PaperRegressor):
 class IMKLClassifier(PaperClassifier):
     """IMKL: independent multiple kernel learning for each task, with a p-norm penalty on the kernel weights.
 
-    The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex, and `duality_gap_` is
-    certified.
+    The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex; `duality_gap_` is certified.
 
     Examples
     --------
@@ -236,8 +235,7 @@ class IMKLRegressor(PaperRegressor):
 class IKLClassifier(PaperClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
-    The penalty is ``R(B) = |b|_p^2``, and every column of B equals b. The problem is convex, and `duality_gap_` is
-    certified.
+    The penalty is ``R(B) = |b|_p^2``; every column of B equals b. The problem is convex; `duality_gap_` is certified.
 
     Examples
     --------

@@ -127,7 +127,7 @@ class MultiTaskEstimator(TaskRouted):
         """
         rows, classification = read_rows(X), is_classifier(self)
         # Sets `n_features_in_` and `feature_names_in_`.
-        validate_data(self, header(X) if isinstance(rows, Table) else rows, skip_check_array=True)
+        validate_data(self, header(X) if isinstance(rows, Table) and rows is not X else rows, skip_check_array=True)
         if isinstance(X, Mapping) and isinstance(y, Mapping) and set(X) == set(y):
             raise ValueError(f"X and y are dicts of the same names, {listing(list(X))}: columns or tasks? {DICTS}")
         data = read_training(
@@ -158,7 +158,8 @@ class MultiTaskEstimator(TaskRouted):
             names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
             check_precomputed_queries(X, self.n_features_in_, len(names))
         rows = read_rows(X)
-        validate_data(self, header(X) if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
+        named = header(X) if isinstance(rows, Table) and rows is not X else rows
+        validate_data(self, named, skip_check_array=True, reset=False)
         if encoder is not None and isinstance(rows, Table):
             for name, texts in encoder.unseen(rows).items():
                 warn_user(unseen_warning(name, texts), UserWarning)

@@ -349,8 +349,10 @@ def encode_tasks(
     if (codes >= 0).all():
         return codes
     unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-    same = {_core(label): label for label in known.tolist()}
-    twins = [(label, same[_core(label)]) for label in unknown if _core(label) in same]
+    # Labels without what other programs change: spaces, case, leading zeros, and ".0".
+    core = {x: str(x).strip().casefold().removesuffix(".0").lstrip("0") for x in [*known.tolist(), *unknown]}
+    same = {core[label]: label for label in known.tolist()}
+    twins = [(label, same[core[label]]) for label in unknown if core[label] in same]
     types = ""
     if twins:
         (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
@@ -366,11 +368,6 @@ def encode_tasks(
 
 
 # Labels of tasks and classes
-
-
-def _core(label: Any) -> str:
-    """Return the text of a label without what other programs change: spaces, case, leading zeros, and ".0"."""
-    return str(label).strip().casefold().removesuffix(".0").lstrip("0")
 
 
 def _types_in(values: np.ndarray) -> set[type]:

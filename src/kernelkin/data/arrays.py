@@ -196,7 +196,7 @@ def shorten(labels: Iterable[Any], longest: int = 30) -> list[str]:
     for text in dict.fromkeys(texts):
         alike[(text,) if len(text) <= longest else (text[:half], text[-half - 1 :])].append(text)
     for (first, *last), own in alike.items():
-        found = {text: "" for text in own} if len(own) == 1 else _differences(own, longest // 5)
+        found = dict.fromkeys(own, "") if len(own) == 1 else _differences(own, longest // 5)
         names |= {text: "…".join([first + middle, *map(str.strip, last)]) for text, middle in found.items()}
     return [names[text] for text in texts]
 

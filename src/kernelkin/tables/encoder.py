@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
@@ -196,7 +196,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             validate_data(self, array, reset=reset, skip_check_array=True)
             return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
         if reset and not isinstance(X, Table):
-            validate_data(self, header(X), reset=True, skip_check_array=True)
+            validate_data(self, header(X) if isinstance(X, Mapping) else X, reset=True, skip_check_array=True)
         return table
 
     def __sklearn_tags__(self):

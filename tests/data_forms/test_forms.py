@@ -1,5 +1,6 @@
 """What each form of data becomes, for training and for prediction."""
 
+from datetime import datetime
 from fractions import Fraction
 
 import hypothesis
@@ -12,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
 from kernelkin.data.arrays import in_order, listing, shorten
-from kernelkin.data.checks import encode_tasks
+from kernelkin.data.checks import encode_tasks, read_groupings
 from kernelkin.paper import AverageRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
@@ -277,6 +278,7 @@ def test_tasks_of_another_type_are_told():
         (["308", "309"], "308.0", ("str", "str")),
         (["008", "009"], "8", ("str", "str")),
         (["Bay", "Reef"], "bay ", ("str", "str")),
+        ([datetime(2024, 5, 1), datetime(2024, 5, 2)], "2024-05-01", ("str", "datetime")),
     ]:
         with pytest.raises(ValueError, match=rf"of the fit: here .+ \({types[0]}\), in the fit .* \({types[1]}\)$"):
             encode_tasks(np.array([given]), np.array(known))
@@ -285,6 +287,15 @@ def test_tasks_of_another_type_are_told():
         # A model that predicts new tasks would do so for all rows, without a word.
         with pytest.warns(UserWarning, match=rf"predicted as new tasks\. .*: here .+ \({types[0]}\)"):
             assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
+
+
+def test_dates_of_any_type_are_the_same_labels():
+    days = np.array(["2024-05-01", "2024-05-02"], dtype="M8[ns]")
+    known = read_groupings(days)[None]
+    for same in (days.astype("M8[s]"), days.astype("M8[D]").tolist(), days.astype("M8[us]").tolist(), pd.Series(days)):
+        assert encode_tasks(read_groupings(same)[None], known).tolist() == [0, 1]
+    later = read_groupings(days + np.timedelta64(1, "h"))[None]
+    assert encode_tasks(later, known, allow_unknown=True).tolist() == [-1, -1]
 
 
 def test_fit_without_targets_does_not_name_a_class_of_the_inside():

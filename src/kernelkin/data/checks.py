@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -312,7 +314,8 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
         return labels.astype(np.int64) if whole else labels
     _refuse_rows(missing(labels), "a missing label", name)
-    return _check_objects(labels) if labels.dtype.kind == "O" else labels
+    labels = _check_objects(labels) if labels.dtype.kind == "O" else labels
+    return labels.astype("datetime64[us]") if labels.dtype.kind == "M" else labels
 
 
 def check_task_names(names: tuple[Any, ...]) -> np.ndarray:
@@ -328,6 +331,8 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
     kinds = _types_in(labels)
     if kinds == {str}:
         return labels.astype(str)
+    if all(isinstance(label, date) and getattr(label, "tzinfo", None) is None for label in labels):
+        return labels.astype("datetime64[us]")
     if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
         raise ValueError(f"task labels are of mixed types: {_type_names(kinds)}")
     try:
@@ -349,8 +354,8 @@ def encode_tasks(
     if (codes >= 0).all():
         return codes
     unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-    # Labels without what other programs change: spaces, case, leading zeros, and ".0".
-    core = {x: str(x).strip().casefold().removesuffix(".0").lstrip("0") for x in [*known.tolist(), *unknown]}
+    # Labels without what other programs change: spaces, case, leading zeros, ".0", and midnight.
+    core = {x: re.sub(r"^[0\s]+|(\.0| 00:00:00)?\s*$", "", str(x)).casefold() for x in known.tolist() + unknown}
     same = {core[label]: label for label in known.tolist()}
     twins = [(label, same[core[label]]) for label in unknown if core[label] in same]
     types = ""

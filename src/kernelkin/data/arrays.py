@@ -232,6 +232,16 @@ def match_names(names: Sequence[Any], tasks: Sequence[Any], what: str) -> list[i
     return [places[task] for task in tasks]
 
 
+def named_matrix(values: Any, tasks: Sequence[Any], name: str) -> np.ndarray:
+    """Return a matrix between tasks as an array; the rows and columns of a data frame are put in their order."""
+    table, matrix = as_table(values, name), as_array(values, name)
+    if table is None:
+        return matrix
+    rows = values.index.tolist() if hasattr(values, "iloc") else table.names
+    parts = (("rows", rows), ("columns", table.names))
+    return matrix[np.ix_(*(match_names(names, tasks, f"{part} of {name}") for part, names in parts))]
+
+
 def in_order(labels: np.ndarray) -> np.ndarray:
     """Return labels (n,) renumbered 0, 1, ... in the order of their first occurrence."""
     _, first, numbers = np.unique(labels, return_index=True, return_inverse=True)

@@ -5,7 +5,6 @@ They differ in the penalty on the weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ...data.arrays import as_array, as_table, listing, match_names
+from ...data.arrays import listing, named_matrix
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
@@ -70,7 +69,7 @@ def relation_penalty(
     if min_rank > T:
         raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:
-        prior = _by_name(prior, shape.tasks)
+        prior = named_matrix(prior, shape.tasks, "prior")
         # Checks the prior of the tasks alone, so that errors refer to its own shape and values.
         RelationPenalty(T, prior)
         # Couplings are unrelated and have the average strength of a task.
@@ -78,16 +77,6 @@ def relation_penalty(
         extended[:T, :T] = prior * (T / np.trace(prior))
         prior = extended if J > T else prior
     return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
-
-
-def _by_name(prior: Any, tasks: Sequence[Any]) -> np.ndarray:
-    """Return a prior as an array; the rows and columns of a data frame are put in the order of the tasks."""
-    table, matrix = as_table(prior, "prior"), as_array(prior, "prior")
-    if table is None:
-        return matrix
-    rows = prior.index.tolist() if hasattr(prior, "iloc") else table.names
-    named = ((rows, "rows of prior"), (table.names, "columns of prior"))
-    return matrix[np.ix_(*(match_names(names, tasks, what) for names, what in named))]
 
 
 # Penalties by name, with default parameters. All but the last are homogeneous of degree two.

@@ -87,7 +87,7 @@ class MultiTaskEstimator(TaskRouted):
         tasks : array of shape (n,), optional
             The task label of each row. Not needed with `task_column`, with two-dimensional y, or for a single task.
         sample_weight : array of shape (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it. Two-stage models sample pairs of rows with them.
+            Weights of rows; a weight of 2 equals a copy of the row in its fold. Two-stage models sample rows with them.
 
         Returns
         -------

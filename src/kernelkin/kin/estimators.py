@@ -384,8 +384,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         The half-width is the standard deviation of the target times a quantile of the standardised residuals of
         held-out rows. Held-out rows are predicted by fits without them. For a task that was not in training, the
         standard deviation includes the variation between tasks. For counts, the ends are whole numbers: quantiles of a
-        negative binomial distribution with the mean and variance of the prediction, at levels that are calibrated in
-        the same way.
+        negative binomial distribution with the mean and variance of the prediction, at levels calibrated like that.
 
         Parameters
         ----------

@@ -208,9 +208,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def unseen_warning(name: str, texts: Collection[str]) -> str:
+    some = listing(sorted(texts), 5)
     return (
-        f"column {name!r} has values that were not in training: {listing(sorted(texts), 5)}; they are encoded as none "
-        "of the known values"
+        f"column {name!r} has values that were not in training: {found}; they are encoded as none of the known values"
     )
 
 

@@ -285,8 +285,7 @@ class MultiTaskCV(BaseSearch):
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLClassifier` are
-    also available here.
+    Parameters that are not in the grid are passed to the model. It has all attributes of a fitted `MKMTRLClassifier`.
 
     Examples
     --------

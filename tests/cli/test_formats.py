@@ -128,6 +128,12 @@ def test_scores_of_classes(run, folder, sales):
     assert_allclose(scores["accuracy"], np.mean((p[:, 1] > 0.5) == (sales.busy == "yes")))
 
 
+def test_scores_name_texts_that_were_not_in_training(run, folder, sales, tmp_path):
+    sales.assign(day=sales.day.replace("Mon", "mon")).to_csv(tmp_path / "t.csv", index=False)
+    out = run("score", folder / "class.kin", tmp_path / "t.csv")
+    assert "column 'day' has values that were not in training: 'mon';" in out
+
+
 def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_path):
     frame = sales.assign(shop=sales.shop.str.replace("south", "süd"))
     frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",", encoding="cp1252")

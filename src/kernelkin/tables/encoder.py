@@ -209,9 +209,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def unseen_warning(name: str, texts: Collection[str]) -> str:
     some = listing(sorted(texts), 5)
-    return (
-        f"column {name!r} has values that were not in training: {found}; they are encoded as none of the known values"
-    )
+    return f"column {name!r} has values that were not in training: {some}; they are encoded as none of the known values"
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
         return np.ones((data.n_tasks, 1))
     if hasattr(value, "iloc") and not hasattr(value, "columns"):  # a pandas Series
         value = dict(value.items())
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not any(map(np.ndim, value.values())):
         unnamed = [task for task in tasks.tolist() if task not in value]
         if unnamed:
             raise ValueError(f"coupling {name!r} has no label for task {listing(unnamed)}")

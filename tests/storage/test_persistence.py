@@ -279,6 +279,6 @@ def test_matrices_and_labels_with_the_names_of_tasks_are_stored(tmp_path):
     model = MKMTRLRegressor(prior=frame.iloc[::-1], couplings={"region": region, "near": near})
     expected = model.fit(X, y, tasks=tasks).predict(X, tasks=tasks)
     save_model(model, tmp_path / "m.kin")
-    loaded = load_model(tmp_path / "m.kin")
+    loaded = load_model(tmp_path / "m.kin").model
     np.testing.assert_array_equal(loaded.predict(X, tasks=tasks), expected)
     np.testing.assert_allclose(clone(loaded).fit(X, y, tasks=tasks).predict(X, tasks=tasks), expected, rtol=1e-9)

@@ -4,14 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .kernels import (
-        Kernel,
-        gaussian_kernels,
-        linear_kernels,
-        polynomial_kernels,
-        tanimoto_kernels,
-        view_kernels,
-    )
+    from .kernels import Kernel, gaussian_kernels, linear_kernels, polynomial_kernels, tanimoto_kernels, view_kernels
     from .kin import KinClassifier, KinRegressor
     from .paper import (
         AverageClassifier,

@@ -7,7 +7,7 @@ This module does not depend on any model. The method `specification` of an estim
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -15,15 +15,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .data.arrays import Table, as_array, check_lengths, listing, missing, plain
-from .data.checks import check_precomputed_queries, read_rows
+from .data.arrays import DICTS, Table, as_array, as_table, check_lengths, listing, match_names, missing, plain
+from .data.checks import check_precomputed_queries, check_targets, check_weights, read_rows
 from .data.forms import Queries, TaskData, read_queries, read_training, refuse_tiny_tasks, tiny_tasks
 from .engines import Dask, SingleThreadedBLAS, count_workers, read_engine
 from .exceptions import warn_user
 from .kernels.families import is_precomputed
 from .memory import check_memory
+from .tables.cells import header
+from .tables.encoder import unseen_warning
 
 if TYPE_CHECKING:
     from .report.report import Report
@@ -85,8 +87,7 @@ class MultiTaskEstimator(TaskRouted):
         tasks : array of shape (n,), optional
             The task label of each row. Not needed with `task_column`, with two-dimensional y, or for a single task.
         sample_weight : array of shape (n,), optional
-            Weights of rows; weighting a row by 2 equals repeating it. Two-stage models also sample pairs of rows with
-            these weights.
+            Weights of rows; a weight of 2 equals a copy of the row in its fold. Two-stage models sample rows with them.
 
         Returns
         -------
@@ -126,7 +127,9 @@ class MultiTaskEstimator(TaskRouted):
         """
         rows, classification = read_rows(X), is_classifier(self)
         # Sets `n_features_in_` and `feature_names_in_`.
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True)
+        validate_data(self, header(X) if isinstance(rows, Table) and rows is not X else rows, skip_check_array=True)
+        if isinstance(X, Mapping) and isinstance(y, Mapping) and set(X) == set(y):
+            raise ValueError(f"X and y are dicts of the same names, {listing(list(X))}: columns or tasks? {DICTS}")
         data = read_training(
             rows,
             y,
@@ -140,8 +143,7 @@ class MultiTaskEstimator(TaskRouted):
         if data.groupings and not self.takes_groupings:
             further = listing([grouping.name for grouping in data.groupings])
             raise ValueError(
-                f"{type(self).__name__} takes one grouping of rows, but got {1 + len(data.groupings)}: leave out "
-                f"{further}"
+                f"{type(self).__name__} takes one grouping of rows, not {1 + len(data.groupings)}: leave out {further}"
             )
         if faults := tiny_tasks(data, classification=classification):
             refuse_tiny_tasks(data, faults, self.borrowing_tasks(data), classification=classification)
@@ -156,7 +158,11 @@ class MultiTaskEstimator(TaskRouted):
             names = self.kernel_names_ if hasattr(self, "kernel_names_") else self.functions_.kernels.names
             check_precomputed_queries(X, self.n_features_in_, len(names))
         rows = read_rows(X)
-        validate_data(self, X if isinstance(rows, Table) else rows, skip_check_array=True, reset=False)
+        named = header(X) if isinstance(rows, Table) and rows is not X else rows
+        validate_data(self, named, skip_check_array=True, reset=False)
+        if encoder is not None and isinstance(rows, Table):
+            for name, texts in encoder.unseen(rows).items():
+                warn_user(unseen_warning(name, texts), UserWarning)
         queries = read_queries(
             rows,
             tasks,
@@ -171,6 +177,13 @@ class MultiTaskEstimator(TaskRouted):
             groupings=getattr(self, "groupings_", ()),
         )
         return queries._replace(device=device_of(X))
+
+    def read_labels(self, y: Any, wide: bool) -> np.ndarray:
+        """Return the checked targets (n,) to score, or (n, T): a data frame is matched to `tasks_` by its columns."""
+        if wide and (table := as_table(y, "y")) is not None:
+            y = table.select(match_names(table.names, self.tasks_.tolist(), "columns of y"))
+        y = y if wide or np.ndim(y) < 2 else column_or_1d(as_array(y, "y"))
+        return check_targets(y, classification=is_classifier(self), tasks_given=not wide)
 
     def borrowing_tasks(self, data: TaskData) -> set[int]:
         """Return the positions of tasks that share parts of their functions with other tasks."""
@@ -271,9 +284,9 @@ class MultiTaskEstimator(TaskRouted):
 
     def _score_each(self, queries: Queries, y, prediction, sample_weight, score, least: int) -> dict[Any, float]:
         """Return the score of the predictions of each task; NaN for tasks with fewer than `least` rows."""
-        y = as_array(y, "y")
+        y = self.read_labels(y, queries.codes is None)
         check_lengths(queries.X, y=y)
-        weight = _check_sample_weight(sample_weight, queries.X, dtype=np.float64, ensure_non_negative=True)
+        weight = np.ones(len(y)) if sample_weight is None else check_weights(sample_weight, queries.X)
         return {
             label: float(score(plain(true), predicted, sample_weight=w)) if len(true) >= least else float("nan")
             for label, true, predicted, w in _by_task(self.tasks_, queries, y, prediction, weight)
@@ -308,8 +321,7 @@ class MultiTaskEstimator(TaskRouted):
             Test data. By default, the report uses held-out predictions of the training rows. Models of the paper that
             were copied or loaded from a file have none and need test data.
         sharing, relations : SharingReport, TaskRelations, optional
-            Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks) to
-            include.
+            Results of `sharing_report` (comparison with simpler models) and `task_relations` (similar tasks).
         title : str, optional
             Title of the page.
 

@@ -68,8 +68,8 @@ PARAMETERS: dict[str, Parameter] = {
     "couplings": Parameter(
         'None, "common" or dict',
         'Parts of the functions that tasks share, each with its own kernel weights. "common": one part for all tasks. '
-        'A dict from names to "common", to group labels (one label per task, in order, or a dict from task to label), '
-        "or to T x T positive semi-definite matrices with unit diagonal.",
+        'A dict from names to "common", to group labels (one label per task, in order, or a dict or Series by task), '
+        "or to T x T positive semi-definite matrices with unit diagonal: arrays, or data frames named by the tasks.",
     ),
     "task_features": Parameter(
         "DataFrame or pair, optional",
@@ -79,8 +79,9 @@ PARAMETERS: dict[str, Parameter] = {
         "Gaussian kernels. Tasks that have features but no training rows are predicted from the features.",
     ),
     "prior": Parameter(
-        "array of shape (T, T), optional",
-        "Prior task relationship: a positive definite matrix, in the order of `tasks_`. None: the identity.",
+        "array or DataFrame of shape (T, T), optional",
+        "Prior task relationship: a positive definite matrix, as an array in the order of `tasks_`, or as a data frame "
+        "whose rows and columns are named by the tasks. None: the identity.",
         ["array-like", None],
     ),
     "shrinkage": Parameter(

@@ -158,9 +158,12 @@ def test_rows_and_tasks_that_cannot_be_used_are_left_out(run, sales, tmp_path):
             ["--target", "sales", "--set", 'kernels={"a": "old"}'],
             "'old' is not a column of X, which has 'size', 'size:",
         ),
-        (["--target", "sales", "--set", "D=3"], "--set D: MK-MTRL has 'C'"),
+        (["--target", "sales", "--set", "D=3"], "--set D: there is no such parameter; MK"),
         (["--target", "sales", "--set", "C"], "--set 'C' is not of the form NAME=VALUE"),
-        (["--target", "sales", "--model", "AVG", "--set", "couplings=common"], "--set couplings: AVG has 'C'"),
+        (
+            ["--target", "sales", "--model", "AVG", "--set", "couplings=common"],
+            "--set couplings: there is no such parameter; AVG",
+        ),
         (["--target", "sales", "--cv", "--scoring", "magic"], "--scoring magic"),
         (["--target", "sales", "--scoring", "r2"], "--scoring sets the score that --cv maximises"),
         (["--target", "sales", "--cv", "--model", "Kin"], "--cv: Kin has no parameters left to choose"),
@@ -238,3 +241,13 @@ def test_counts_with_their_exposure(run, tmp_path):
     )
     error = run(*argv, "--loss", "poisson", fails=True)
     assert "t.csv: column 'hours' has no exposure in row 3" in error
+    for column, cell, message in (
+        ("hours", 0, "column 'hours' has the exposure 0 in row 4; a positive number is needed"),
+        ("sold", -2, "column 'sold' has '-2.0' in row 4, not a count"),
+        ("sold", 1.5, "column 'sold' has '1.5' in row 4, not a count"),
+    ):
+        wrong = frame.astype({column: float})
+        wrong.loc[3, column] = cell
+        wrong.to_csv(tmp_path / "t.csv", index=False)
+        assert f"t.csv: {message}" in run(*argv, "--loss", "poisson", fails=True)
+    assert "--drop sold: this column is needed" in run(*argv, "--drop", "sold", fails=True)

@@ -128,6 +128,12 @@ def test_scores_of_classes(run, folder, sales):
     assert_allclose(scores["accuracy"], np.mean((p[:, 1] > 0.5) == (sales.busy == "yes")))
 
 
+def test_scores_name_texts_that_were_not_in_training(run, folder, sales, tmp_path):
+    sales.assign(day=sales.day.replace("Mon", "mon")).to_csv(tmp_path / "t.csv", index=False)
+    out = run("score", folder / "class.kin", tmp_path / "t.csv")
+    assert "column 'day' has values that were not in training: 'mon';" in out
+
+
 def test_semicolons_decimal_commas_and_another_encoding(run, folder, sales, tmp_path):
     frame = sales.assign(shop=sales.shop.str.replace("south", "süd"))
     frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",", encoding="cp1252")
@@ -198,6 +204,44 @@ def test_a_separator_of_ones_own(run, sales, tmp_path):
     sales.to_csv(tmp_path / "t.csv", index=False, sep="#")
     out = run("fit", tmp_path / "t.csv", *FLAGS, "--sep", "#", "-o", tmp_path / "m.kin")
     assert "120 rows, 3 groups" in out
+
+
+@pytest.mark.parametrize(
+    ("mark", "header", "decimal", "advice"),
+    [
+        (";", "size (m,2)", ",", r"more fields than the header.*set the column separator \(--sep\)"),
+        (
+            ";",
+            "size, at most",
+            ".",
+            r"columns are missing: 'sales', 'shop'.* if columns are separated by ';'.*--sep ';'",
+        ),
+        ("\t", "size, at most", ".", r"columns are missing: 'sales', 'shop'.* \(--sep tab\)"),
+    ],
+)
+def test_commas_in_a_header_with_another_separator(run, sales, tmp_path, mark, header, decimal, advice):
+    frame = sales[["shop", "size", "sales"]].dropna().rename(columns={"size": header})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=mark, decimal=decimal)
+    argv = [
+        "fit",
+        tmp_path / "t.csv",
+        "--task",
+        "shop",
+        "--target",
+        "sales",
+        "--model",
+        "AVG",
+        "-o",
+        tmp_path / "m.kin",
+    ]
+    assert re.search(advice, run(*argv, fails=True))
+    run(*argv, "--sep", "tab" if mark == "\t" else mark, "--decimal", decimal)
+
+
+def test_one_row_with_too_many_fields_may_have_another_separator(run, tmp_path):
+    (tmp_path / "t.csv").write_text("shop;a, b;sales\nx;1;2\nx;1,5;2,5\n")
+    error = run("fit", tmp_path / "t.csv", "--task", "shop", "--target", "sales", "-o", tmp_path / "m.kin", fails=True)
+    assert "line 3 has 3 fields" in error and "set the column separator (--sep)" in error
 
 
 @pytest.mark.parametrize("name", ["t.csv.xz", "t.xlsx"])
@@ -285,7 +329,7 @@ def test_a_stray_text_in_a_held_out_row_leaves_the_column_out(run, sales, tmp_pa
     ("command", "change", "message"),
     [
         ("predict", {"columns": {"size": "Size"}}, "'size'; the data has 'id', 'shop', 'Size', .*did you mean 'Size'"),
-        ("predict", {"columns": {"size": "s" * 10**6}}, "the data has 'id', 'shop', 's{76}..., 'day'"),
+        ("predict", {"columns": {"size": "s" * 10**6}}, "the data has 'id', 'shop', 's+…s+', 'day'"),
         ("score", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
         ("report", {"cell": "many"}, "column 'sales' has 'many' in row 9, not a number"),
         ("report", {"shop": "none"}, "no row belongs to a task of the model: 'north', 'south', 'west'"),

@@ -48,7 +48,7 @@ def test_unknown_tasks_are_predicted_as_the_model_was_told(run, shops, tmp_path)
     "file, more, message",
     [
         ("new.csv", [], "task_features contains task '12' more than once"),
-        ("opened.csv", [], "task_features has no row for task '00', '01', '02'"),
+        ("opened.csv", [], "opened.csv: task_features has no row for task '00', '01', '02'"),
         ("shops.csv", ["--model", "AVG"], "--task-features: AVG does not use features of tasks"),
         ("no.csv", [], "no.csv"),
         ("-", [], "--task-features must be a file: standard input is for the rows"),

@@ -1,16 +1,19 @@
 """What each form of data becomes, for training and for prediction."""
 
+from datetime import datetime
 from fractions import Fraction
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 from sklearn.exceptions import DataConversionWarning
 
 from data_forms.reading import CLASSES, TASKS, N, Reader, X, Y, assert_same, fitted, put, query, read
 from kernelkin import KinRegressor, MKMTRLRegressor
-from kernelkin.data.arrays import in_order, listing
-from kernelkin.data.checks import encode_tasks
+from kernelkin.data.arrays import in_order, listing, shorten
+from kernelkin.data.checks import encode_tasks, read_groupings
 from kernelkin.paper import AverageRegressor, MTRLRegressor, TwoStageMKMTRLRegressor
 from kernelkin.paper.model_selection import MKMTRLRegressorCV
 
@@ -193,6 +196,23 @@ def test_long_lists_of_labels_are_cut():
     assert listing(np.arange(9)) == "0, 1, 2, 3, 4, 5, 6, 7, ... (9 in all)"
 
 
+def test_long_labels_that_differ_only_in_the_middle_stay_different():
+    names = [f"{'the first half of the name ' * 2}{k}{' and the second half' * 3}" for k in "ab"]
+    found = listing(names)
+    assert "…a and" in found and "…b and" in found
+    assert len(found) < len(", ".join(names))
+
+
+@hypothesis.given(st.lists(st.text("ab 1", min_size=25, max_size=60), unique=True, max_size=20))
+def test_different_names_stay_different_if_they_are_shortened(names):
+    plain = [name for name in names if name == " ".join(name.split())]
+    assert len(set(shorten(plain))) == len(plain)
+    alike = [f"the same beginning {name} and the same end of it" for name in plain]
+    found = shorten(alike)
+    assert len(set(found)) == len(alike)
+    assert all(short.startswith("the same begin") and short.endswith("same end of it") for short in found)
+
+
 # The same data in another form
 
 
@@ -254,14 +274,28 @@ def test_tasks_of_another_type_are_told():
         ([308, 309], "308", ("str", "int")),
         (["308", "309"], 308, ("int", "str")),
         ([0.5, 1.5], "0.5", ("str", "float")),
+        ([308, 309], "308.0", ("str", "int")),
+        (["308", "309"], "308.0", ("str", "str")),
+        (["008", "009"], "8", ("str", "str")),
+        (["Bay", "Reef"], "bay ", ("str", "str")),
+        ([datetime(2024, 5, 1), datetime(2024, 5, 2)], "2024-05-01", ("str", "datetime")),
     ]:
-        with pytest.raises(ValueError, match=rf"types differ: \S+ is of type {types[0]}, .* type {types[1]}$"):
+        with pytest.raises(ValueError, match=rf"of the fit: here .+ \({types[0]}\), in the fit .* \({types[1]}\)$"):
             encode_tasks(np.array([given]), np.array(known))
         with pytest.raises(ValueError, match=r"unknown task '?7'?; .* need unknown_tasks='common'"):
             encode_tasks(np.array([7 if types[0] == "int" else "7"]), np.array(known))
         # A model that predicts new tasks would do so for all rows, without a word.
-        with pytest.warns(UserWarning, match=rf"predicted as new tasks\. The types differ: \S+ is of type {types[0]}"):
+        with pytest.warns(UserWarning, match=rf"predicted as new tasks\. .*: here .+ \({types[0]}\)"):
             assert encode_tasks(np.array([given]), np.array(known), allow_unknown=True).tolist() == [-1]
+
+
+def test_dates_of_any_type_are_the_same_labels():
+    days = np.array(["2024-05-01", "2024-05-02"], dtype="M8[ns]")
+    known = read_groupings(days)[None]
+    for same in (days.astype("M8[s]"), days.astype("M8[D]").tolist(), days.astype("M8[us]").tolist(), pd.Series(days)):
+        assert encode_tasks(read_groupings(same)[None], known).tolist() == [0, 1]
+    later = read_groupings(days + np.timedelta64(1, "h"))[None]
+    assert encode_tasks(later, known, allow_unknown=True).tolist() == [-1, -1]
 
 
 def test_fit_without_targets_does_not_name_a_class_of_the_inside():

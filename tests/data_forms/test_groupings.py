@@ -68,6 +68,14 @@ def test_columns_of_groups_may_come_in_any_order(names):
     np.testing.assert_array_equal(found.groupings[0], known.groupings[0].codes)
     by_position = read_queries(X, TABLE.to_numpy(), task_name=known.task_name, **options)
     np.testing.assert_array_equal(by_position.groupings[0], known.groupings[0].codes)
+    swapped = TABLE.to_numpy()[:, ::-1]
+    with pytest.raises(ValueError, match="column 0 of tasks has labels of another grouping: is the order that of the"):
+        read_queries(X, swapped, task_name=known.task_name, **options)
+    # If groupings have labels in common, a new group may be called like a group of another grouping.
+    alike = read(tasks=np.column_stack([TASKS, TASKS // 10 + 9]))
+    options = {"known": alike.labels, "form": "long", "groupings": alike.groupings, "allow_unknown": True}
+    assert (read_queries(X, np.full((N, 2), 11), **options).codes == -1).all()
+    options |= {"known": known.labels, "groupings": known.groupings}
     with pytest.raises(ValueError, match=r"fitted on 2 \('school', 'class'\), but got 2 \('school', 'room'\)"):
         read_queries(X, TABLE.rename(columns={"class": "room"}), task_name=known.task_name, **options)
     mixed = LinearMixedModel().fit(X, Y, TABLE)
@@ -75,9 +83,9 @@ def test_columns_of_groups_may_come_in_any_order(names):
 
 
 def test_missing_labels_name_the_column():
-    with pytest.raises(ValueError, match="tasks, column 'class' must be one label for each row"):
+    with pytest.raises(ValueError, match=r"tasks is a dict .* 'class': \(12, 2\)}"):
         read(tasks={"school": TASKS, "class": [[1, 2]] * 12})
-    with pytest.raises(ValueError, match="the columns differ in length: 'school' has 12, 'class' has 3"):
+    with pytest.raises(ValueError, match=r"tasks is a dict .* {'school': \(12,\), 'class': \(3,\)}. A dict holds col"):
         read(tasks={"school": TASKS, "class": [1, 2, 3]})
 
 

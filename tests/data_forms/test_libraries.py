@@ -7,8 +7,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from data_forms.reading import CLASSES, TASKS, N, X, Y, assert_same, fitted, query, read
+from kernelkin import KinRegressor, MKMTRLRegressorCV, TableEncoder
+from kernelkin.paper import AverageRegressor
+from kernelkin.relations.sharing import NEW_ROWS
+from kernelkin.report.evaluation import rows_of_arrays
 
 NAMES = TASKS.astype(str)
 DAYS = [date(2020, 1, 1) + timedelta(days=k) for k in range(N)]
@@ -123,7 +128,7 @@ def test_arrow_columns_in_pandas():
 def test_arrow_data_in_several_chunks():
     """`ChunkedArray.to_numpy` would read a missing category as another one."""
     chunks = [pa.array(["x", None]).dictionary_encode(), pa.array(["y", "x"] * 5).dictionary_encode()]
-    with pytest.raises(ValueError, match=r"^the task of row 1 is missing$"):
+    with pytest.raises(ValueError, match=r"^Input tasks contains a missing label in row 1 \(counted from 0\): leave"):
         read(tasks=pa.chunked_array(chunks))
     assert_same(
         read(pa.chunked_array([Y]).combine_chunks().to_numpy()[:, None], pa.chunked_array([Y[:5], Y[5:]])),
@@ -178,3 +183,41 @@ class TestTorch:
     def test_a_list_of_tensors_with_gradients(self, torch):
         with pytest.raises(ValueError, match=r"^y is not an array: Can't call numpy\(\) on Tensor that requires grad"):
             read(y=[torch.tensor(1.0, requires_grad=True)] * N)
+
+
+@pytest.mark.parametrize("model", [KinRegressor(cv=2), MKMTRLRegressorCV(cv=2)])
+def test_a_dict_of_columns_is_a_table(model):
+    columns = {"a": X[:, 0].tolist(), "b": X[:, 1], "task": NAMES.tolist()}
+    frame = pd.DataFrame(columns)
+    one, other = (
+        clone(model).set_params(task_column="task", random_state=0).fit(table, Y) for table in (columns, frame)
+    )
+    assert one.feature_names_in_.tolist() == ["a", "b", "task"]
+    np.testing.assert_array_equal(one.predict(columns), other.predict(frame))
+    assert one.score(columns, Y) == other.score(frame, Y)
+    with pytest.raises(ValueError, match=r"feature names.*\n.*same order"):
+        one.predict({name: columns[name] for name in ("b", "a", "task")})
+    assert TableEncoder().fit(columns).feature_names_in_.tolist() == ["a", "b", "task"]
+
+
+def test_a_dict_of_the_rows_of_tasks_is_no_table():
+    rows = {task: X[task == NAMES] for task in np.unique(NAMES).tolist()}
+    with pytest.raises(ValueError, match=r"^X is a dict .*'10': \(4, 3\).* as tasks=$"):
+        KinRegressor().fit(rows, {task: Y[task == NAMES] for task in rows})
+    single = {task: values[:3, 0] for task, values in rows.items()}
+    with pytest.raises(ValueError, match=r"^X and y are dicts of the same names, '10', '20', '30': columns or tasks\?"):
+        KinRegressor().fit(single, single)
+
+
+@pytest.mark.parametrize("model", [KinRegressor(cv=2, random_state=0), AverageRegressor()])
+def test_the_columns_of_wide_targets_are_scored_by_their_names(model):
+    targets = pd.DataFrame({"p": Y, "q": 3 * Y[::-1] + X[:, 0], "r": X[:, 1]})
+    fit = clone(model).fit(X, targets)
+    other = targets[["r", "p", "q"]]
+    assert fit.score(X, other) == fit.score(X, targets) == fit.score(X, targets.to_numpy())
+    assert fit.score_tasks(X, other) == fit.score_tasks(X, targets)
+    rows = [rows_of_arrays(fit, X, y, None, "a table")[NEW_ROWS].y for y in (other, targets)]
+    np.testing.assert_array_equal(*rows)
+    for score in (fit.score, fit.score_tasks):
+        with pytest.raises(ValueError, match=r"^the columns of y must be named .* missing: 'q'; not a task.*: 's'$"):
+            score(X, targets.rename(columns={"q": "s"}))

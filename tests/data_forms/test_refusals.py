@@ -123,8 +123,11 @@ LABELS = {
     "a word": ("ada", r"tasks='ada' is a string, not the task of each row: .* set task_column='ada' on the estimator$"),
     "a number": (3, r"tasks must be one label for each row, not an array of shape \(\)$"),
     "values without an order": ([{}, {"a": 1}] * HALF, r"task labels of type dict cannot be sorted: use text or numb"),
-    "NaN": (put(TASKS, 3, np.nan, float), r"the task of row 3 is NaN or infinite$"),
-    "None": ([*"ab" * 5, None, "a"], r"the task of row 10 is missing$"),
+    "NaN": (
+        put(TASKS, 3, np.nan, float),
+        r"Input tasks contains NaN or infinity in row 3 \(counted from 0\): leave these rows out$",
+    ),
+    "None": ([*"ab" * 5, None, "a"], r"Input tasks contains a missing label in row 10 \(counted"),
     "mixed types": ([1, *"ab" * 5, "a"], r"task labels are of mixed types: int, str$"),
     "one row": (
         [7] + [1] * (N - 1),
@@ -274,7 +277,7 @@ QUERIES = {
         r"estimator a task_column \(scikit-learn.s cross_val_predict .*\)$",
     ),
     "too few tasks": ({"tasks": [10]}, r"X has 12 rows, but tasks has 1$"),
-    "a missing task": ({"tasks": [None] * N}, r"the task of row 0 is missing$"),
+    "a missing task": ({"tasks": [None] * N}, r"Input tasks contains a missing label in row 0, and 11 more"),
     "an unknown task": (
         {"tasks": ["eve"] * N},
         r"unknown task 'eve'; this model knows 10, 20, 30\. Tasks that were not in training need",

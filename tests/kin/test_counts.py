@@ -121,8 +121,13 @@ def test_offsets_are_checked(fitted):
         KinRegressor().fit(X, Y, tasks=TASKS, offset=OFFSET)
     with pytest.raises(ValueError, match="offset must hold 120 finite numbers"):
         KinRegressor(loss="poisson").fit(X, Y, tasks=TASKS, offset=OFFSET[:5])
-    with pytest.raises(ValueError, match="offset must hold 2 finite numbers"):
-        fitted.predict(X[:2], tasks=TASKS[:2], offset=[0.0, np.inf])
+    for offset in ([0.0, np.inf], ["a", "b"], np.array(["2024-01-01"] * 2, dtype="M8[D]")):
+        with pytest.raises(ValueError, match="offset must hold 2 finite numbers"):
+            fitted.predict(X[:2], tasks=TASKS[:2], offset=offset)
+    for model in (fitted.predict, KinRegressor(loss="poisson").fit):
+        arguments = {"X": X, "tasks": TASKS, "offset": np.full(len(X), 5000.0)}
+        with pytest.raises(ValueError, match="offset is 5000 in row 0: pass the logarithm of the exposure"):
+            model(**arguments, **({} if model == fitted.predict else {"y": Y}))
 
 
 def test_a_new_group_has_the_mean_of_all_groups_and_wider_intervals(fitted):

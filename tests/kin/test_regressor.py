@@ -527,3 +527,18 @@ def test_scores_take_a_column_and_refuse_other_lengths(fitted):
     assert fitted.score(X, Y[:, None], tasks=TASKS) == fitted.score(X, Y, tasks=TASKS)
     with pytest.raises(ValueError, match=rf"y has shape \({N - 1},\), but the predictions have shape \({N},\)"):
         fitted.score(X, Y[1:], tasks=TASKS)
+    gap = np.where(np.arange(N) == 3, np.nan, Y)
+    for score in (fitted.score, fitted.score_tasks):
+        with pytest.raises(ValueError, match=r"Input y contains NaN in row 3 \(counted from 0\): leave these rows out"):
+            score(X, gap, tasks=TASKS)
+        with pytest.raises(ValueError, match=rf"sample_weight.*\(3,\).*\({N},\)"):
+            score(X, Y, tasks=TASKS, sample_weight=np.ones(3))
+    with pytest.raises(TypeError, match="y='level' is a string, not the target of each row"):
+        fitted.score(X, "level", tasks=TASKS)
+
+
+def test_texts_that_were_not_in_training_are_told():
+    table = pd.DataFrame({"x": X[:, 0], "kind": np.resize(["red", "blue"], N)})
+    model = KinRegressor(cv=2, random_state=0).fit(table, Y, tasks=TASKS)
+    with pytest.warns(UserWarning, match=r"column 'kind' has values that were not in training: .RED.; they are enc"):
+        model.predict(table.assign(kind=table.kind.replace("red", "RED")), tasks=TASKS)

@@ -2,7 +2,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelkin.plots import KernelWeightsDisplay, TaskEffectsDisplay, TaskRelationshipDisplay, TaskScoresDisplay
+from kernelkin.kin.effects import ColumnEffect
+from kernelkin.plots import (
+    ColumnEffectDisplay,
+    KernelWeightsDisplay,
+    TaskEffectsDisplay,
+    TaskRelationshipDisplay,
+    TaskScoresDisplay,
+)
 from plots.plot_relations import relations
 
 TASKS = [f"the grammar school of the town with number {t}" for t in range(12)]
@@ -33,6 +40,17 @@ def test_long_names_are_shortened_and_inside_the_picture(name):
     for text in texts:
         box = text.get_window_extent()
         assert inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1), text.get_text()
+
+
+def test_names_that_differ_in_the_middle_are_drawn_differently():
+    names = [f"the grammar school of {town}, in the north of the county" for town in ("Ely", "Rye", "Ryton")]
+    scores = TaskScoresDisplay({"ours": [0.1, 0.2, 0.3]}, names).plot()
+    drawn = {text.get_text() for text in scores.ax_.get_yticklabels()}
+    assert len(drawn) == 3 and all("…" in text for text in drawn)
+    assert sum("Ry" in text for text in drawn) == 2
+    effect = ColumnEffect(np.arange(3.0), np.zeros(3), np.ones(3), rng.normal(size=(3, 3)), np.array(names))
+    legend = ColumnEffectDisplay(effect, "size", groups=names).plot().ax_.get_legend()
+    assert drawn < {text.get_text() for text in legend.get_texts()}
 
 
 @pytest.mark.parametrize("name", ["weights", "heatmap"])

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 from numpy.testing import assert_allclose
 
 from kernelkin import AverageRegressor, KinRegressor
@@ -45,6 +46,10 @@ def test_wide_data_with_missing_targets():
     model = AverageRegressor().fit(X, Y)
     Y[:5, 1] = np.nan
     assert sorted(CoverageDisplay.from_estimator(model, X, Y).counts_.tolist()) == [25, 30, 30]
+    shown = [
+        IntervalsDisplay.from_estimator(model, X, pd.DataFrame(Y)[names]).target for names in ([0, 1, 2], [2, 0, 1])
+    ]
+    np.testing.assert_array_equal(*shown)
 
 
 def test_intervals_go_by_the_first_of_several_groupings():

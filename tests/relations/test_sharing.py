@@ -126,6 +126,15 @@ def test_predictions_are_those_of_fits_without_the_row():
     found = report.comparisons[LATER_ROWS]
     assert found.test_rows.tolist() == [2, 2, 2]
     assert_allclose(found.scores[LINEAR]["RMSE"], error)
+    # Rows of one time are on the same side, whatever their order.
+    tied = np.minimum(days // 2, 2)  # 2, 2, 2, 2, 1, 1, 0, 0
+    order = np.random.default_rng(0).permutation(24)
+    for part in (slice(None), order):
+        data = X[part], y[part], tasks[part]
+        found = sharing_report(AverageRegressor(), *data, baselines=[LINEAR], time_column=-tied[part], **QUICK)
+        assert found.comparisons[LATER_ROWS].test_rows.tolist() == [2, 2, 2]
+        with pytest.raises(ValueError, match=r"no group has enough rows to hold one out: .* too few different times"):
+            sharing_report(AverageRegressor(), *data, baselines=[LINEAR], time_column=tied[part], **QUICK)
     table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "day": days})
     for given, column in ((table, "day"), (table, 2), (table.to_numpy(), 2)):
         named = sharing_report(AverageRegressor(), given, y, tasks, baselines=[LINEAR], time_column=column, **QUICK)

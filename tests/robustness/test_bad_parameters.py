@@ -94,7 +94,7 @@ OTHERS = [
     ),
     ("STLClassifier", "kernel", 99, r"kernel=99 is not the position of one of the 6 kernels"),
     ("MKMTRLRegressor", "prior", "x", r"The 'prior' parameter of .+ must be an array-like or None\. Got 'x' instead\."),
-    ("MKMTRLRegressor", "prior", np.eye(2), r"prior has shape \(2, 2\); 3 tasks need \(3, 3\)"),
+    ("MKMTRLRegressor", "prior", np.eye(2), r"prior has shape \(2, 2\), not \(3, 3\)"),
     ("MKMTRLRegressor", "prior", 1j * np.eye(3), r"prior must be real, but has complex entries"),
     (
         "MKMTRLRegressor",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -243,7 +244,7 @@ def test_another_format_says_which_version_to_use(saved):
 
 def test_a_changed_score_is_noticed(saved):
     saved.path.write_bytes(saved.content.replace(b"[0.5,null]", b"[0.9,null]"))
-    with pytest.raises(ModelFileError, match="the checksum does not match its content"):
+    with pytest.raises(ModelFileError, match="its checksum does not match"):
         saved.load()
 
 
@@ -266,3 +267,18 @@ def test_a_model_of_several_groupings_is_saved(path):
     model = kernelkin.KinRegressor().fit(X, Y, tasks=groups)
     save_model(model, path)
     assert_array_equal(load_model(path).model.predict(X, tasks=groups), model.predict(X, tasks=groups))
+
+
+def test_matrices_and_labels_with_the_names_of_tasks_are_stored(tmp_path):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(40, 2)), np.repeat(["a", "b", "c", "d"], 10)
+    y, names = X[:, 0] + rng.normal(size=40), ["c", "a", "d", "b"]
+    frame = pd.DataFrame(0.5 + 0.5 * np.eye(4) + 0.1 * np.outer([1, 2, 0, 0], [1, 2, 0, 0]), index=names, columns=names)
+    region = pd.Series(["n", "s", "n", "s"], index=names)
+    near = pd.DataFrame(np.kron(np.eye(2), np.ones((2, 2))), index=names, columns=names).iloc[:, ::-1]
+    model = MKMTRLRegressor(prior=frame.iloc[::-1], couplings={"region": region, "near": near})
+    expected = model.fit(X, y, tasks=tasks).predict(X, tasks=tasks)
+    save_model(model, tmp_path / "m.kin")
+    loaded = load_model(tmp_path / "m.kin").model
+    np.testing.assert_array_equal(loaded.predict(X, tasks=tasks), expected)
+    np.testing.assert_allclose(clone(loaded).fit(X, y, tasks=tasks).predict(X, tasks=tasks), expected, rtol=1e-9)

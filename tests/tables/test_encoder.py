@@ -38,9 +38,21 @@ def test_numbers_in_texts():
         ("\N{MINUS SIGN}3", ".", -3),
         ("1 234", ".", 1234),
         ("12,5", ".", np.inf),
+        ("0,250", ".", np.inf),  # a quarter with a decimal comma, and no thousands
+        ("-0.125", ",", np.inf),
         ("n.a.", ".", np.nan),
     ]:
         assert_array_equal(as_numbers(np.array([text, "x"], dtype=object), decimal), [number, np.inf])
+
+
+def test_numbers_with_another_decimal_separator_are_told():
+    encoder = TableEncoder().fit({"x": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match=r"'0,25' in row 1, not a number with the decimal separator '\.' .*--decimal"):
+        encoder.transform({"x": ["0,25", "1,5"]})
+    with pytest.raises(ValueError, match=r"'0,25' in row 1, not a number: correct this cell or empty it$"):
+        encoder.transform({"x": ["0,25", "no"]})
+    with pytest.raises(ValueError, match=r"no column is left to learn from: the table has no rows$"):
+        TableEncoder().fit(pd.DataFrame({"x": [1.0]})[:0])
 
 
 def test_numbers_with_separators_and_units_are_standardised():

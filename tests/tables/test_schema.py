@@ -145,5 +145,5 @@ def test_a_text_that_is_not_an_integer_is_not_rounded_to_a_task():
     for label in ["1.5", "9007199254740993", "01", "1.0"]:
         frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "t": [1, 2, 1, 2], "y": [1.0, 2, 3, 5]})
         schema = TableSchema.fit(frame, "t", "y", regression=True)
-        with pytest.raises(ValueError, match=re.escape(f"column 't' has '{label}' in row 3; tasks are whole numbers")):
+        with pytest.raises(ValueError, match=re.escape(f"column 't' has '{label}' in row 3; groups are whole numbers")):
             schema.tasks(pd.DataFrame({"t": ["1", "2", label]}))

@@ -212,12 +212,11 @@ def _show_data(terminal: Terminal, arguments: Namespace, problem: TableProblem) 
     schema, frame = problem.schema, problem.frame
     if not problem.tasks:
         terminal.say(f"{len(frame)} rows, {len(problem.targets)} tasks ({listing(problem.targets, 5)}).")
-    for number, task in enumerate(problem.tasks):
+    for k, task in enumerate(problem.tasks):
         counts = frame.groupby(task, observed=True).size()
         each = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
         terminal.say(
-            f"{'Further grouping:' if number else f'{len(frame)} rows,'} {len(counts)} groups ({task!r}) of "
-            f"{each} rows."
+            f"{'Further grouping:' if k else f'{len(frame)} rows,'} {len(counts)} groups ({task!r}) of {each} rows."
         )
     terminal.say(*problem.notes)
     kinds = {"number": "numbers", "boolean": "yes or no", "text": "texts", "date": "dates"}

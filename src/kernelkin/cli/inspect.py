@@ -17,7 +17,7 @@ from ..relations.sharing import NEW_ROWS, SharingReport
 from ..report.content import effects_in_units
 from ..report.evaluation import rows_of_table
 from ..storage.model_files import SavedModel, load_model
-from ..tables.encoder import check_names
+from ..tables.encoder import check_names, unseen_warning
 from ..tables.files import STDOUT, TextFormat, check_output, open_output, read_table
 from .problem import in_file, load_with_schema, text_format, with_labels
 from .terminal import Terminal, shorten
@@ -147,14 +147,14 @@ def read_labelled(path: str, saved: SavedModel, form: TextFormat) -> tuple[DataF
     """Return the rows that have all groups and a target, and a note on the others."""
     schema: Any = saved.schema
     texts = [column.name for column in schema.columns if column.kind == "text"]
-    frame = read_table(
-        path, schema.task_names, schema.target_names, form._replace(decimal=schema.encoder.decimal), texts
-    )
+    form = form._replace(decimal=schema.encoder.decimal)
+    frame = read_table(path, schema.task_names, schema.target_names, form, texts)
     with in_file(path):
         check_names(frame.columns, [*schema.target_names, *schema.task_names])
         # Raises for invalid cells before rows are left out, while row numbers are those of the file.
         schema.targets(frame), schema.encode(frame)
-        return with_labels(frame, schema.task_names, schema.target_names)
+        frame, notes = with_labels(frame, schema.task_names, schema.target_names)
+        return frame, notes + [f"{unseen_warning(*found)}." for found in schema.encoder.unseen(frame).items()]
 
 
 def run_effects(arguments: Namespace, terminal: Terminal) -> None:

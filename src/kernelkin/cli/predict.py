@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.arrays import listing
 from ..tables.cells import CellError
-from ..tables.encoder import check_names
+from ..tables.encoder import check_names, unseen_warning
 from ..tables.files import STDOUT, check_output, display_name, input_separator, open_output, read_pieces
 from .problem import in_file, load_with_schema, text_format
 from .terminal import Terminal, complain
@@ -45,10 +45,7 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
     with open_output(arguments.out) as file:
         count, unseen = _predict_all(saved, arguments, file, separator, columns)
     for name, values in unseen.items():
-        complain(
-            f"warning: column {name!r} has values that were not in training: {listing(sorted(values), 5)}; they are "
-            "encoded as none of the known values"
-        )
+        complain(f"warning: {unseen_warning(name, values)}")
     if arguments.out != STDOUT:
         word = "column" if len(columns) == 1 else "columns"
         terminal.say(f"Wrote {count} rows with the {word} {listing(columns, 6)} to {arguments.out}.")

@@ -14,7 +14,7 @@ import numpy as np
 from ..data.arrays import listing
 from ..kin.losses import LOSSES, SquaredLoss
 from ..storage.model_files import load_model
-from ..tables.cells import CellError, Decimal, as_numbers, read_numbers
+from ..tables.cells import OTHER_DECIMAL, CellError, as_numbers, read_numbers, refuse_cells
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
 from ..tables.schema import TableSchema, common_unit
@@ -74,6 +74,8 @@ def load_problem(arguments: Namespace) -> TableProblem:
         raise ValueError("with several --target columns, each is a task: leave out --task, or name one target")
     if tasks and targets[0] in tasks:
         raise ValueError(f"--task and --target are the same column, {targets[0]!r}")
+    if both := set(arguments.drop).intersection([*targets, *tasks]):
+        raise ValueError(f"--drop {min(both)}: this column is needed, since --target or --task names it too")
     frame = read_table(arguments.data, tasks, targets, text_format(arguments))
     exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
     if exposures and not _loss(arguments).takes_offset:
@@ -91,6 +93,9 @@ def load_problem(arguments: Namespace) -> TableProblem:
         problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     with in_file(arguments.data, problem.frame):
         problem.schema.options(problem.frame)
+        for name in () if _loss(arguments).is_linear else targets:
+            counts = problem.frame[name].to_numpy(dtype=np.float64)
+            refuse_cells(name, counts, (counts < 0) | (counts % 1 > 0), "not a count")
     return problem
 
 
@@ -214,7 +219,7 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
 def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     """Raise if a text target is used with --regression, or if most of its values are numbers."""
     cells = values.to_numpy(dtype=object)
-    other: Decimal = "," if arguments.decimal == "." else "."
+    other = OTHER_DECIMAL[arguments.decimal]
     stray = np.isinf(as_numbers(cells, arguments.decimal))
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
         raise ValueError(f"column {name!r} has numbers with the decimal separator {other!r}: use --decimal {other}")

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..data.arrays import listing
 from ..kernels.families import refuse_positions, resolve_kernels
+from ..kin.task_features import read_task_kernels
 from ..paper.model_selection.grid import has_choices
 from ..paper.model_selection.scoring import read_scoring
 from ..registry import RegisteredModel, find_model
@@ -49,6 +52,10 @@ class Recipe:
         if arguments.task_features is not None:
             task = problem.tasks[0] if problem.tasks else TASK
             features = read_task_features(arguments.task_features, task, text_format(arguments))
+            labels = problem.schema.first_tasks(problem.frame)
+            with in_file(arguments.task_features):
+                labels = np.unique(problem.targets if labels is None else labels)
+                read_task_kernels(by_task(features, problem.schema), labels)
         recipe = cls(find_model(name), problem, arguments, features)
         recipe.estimator_class()
         return recipe
@@ -140,7 +147,7 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
         raise ValueError(f"--set loss: use --loss {given['loss']} for {SEARCHED}")
     for name in given:
         if name not in known:
-            raise ValueError(f"--set {name}: {models} has {listing(sorted(known), 30)}")
+            raise ValueError(f"--set {name}: there is no such parameter; {models} has {listing(sorted(known), 30)}")
     try:
         refuse_positions(resolve_kernels(given.get("kernels")))
     except (TypeError, ValueError) as error:

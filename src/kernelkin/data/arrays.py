@@ -7,8 +7,8 @@ of these libraries is a dependency.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from typing import Any
@@ -27,6 +27,8 @@ _NO_NUMBERS = {
     r"struct|map": "records",
     r"(large_|fixed_size_)?binary": "bytes",
 }
+
+DICTS = "A dict holds columns of equal length; rows of several tasks are one array, with the task of each row as tasks="
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ def as_table(values: Any, name: str) -> Table | None:
         return values
     if isinstance(values, Mapping):
         arrays = {column: as_array(cells, f"column {column!r}") for column, cells in values.items()}
-        if len(set(map(len, arrays.values()))) > 1:
-            lengths = ", ".join(f"{column!r} has {len(array)}" for column, array in arrays.items())
-            raise ValueError(f"the columns differ in length: {lengths}")
+        shapes = {column: array.shape for column, array in arrays.items()}
+        if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+            raise ValueError(f"{name} is a dict with values of the shapes {shapes}. {DICTS}")
         return Table(tuple(arrays), tuple(arrays.values()), tuple(str(array.dtype) for array in arrays.values()))
     kind = type(values)
     if hasattr(kind, "columns") and not hasattr(kind, "__len__"):
@@ -108,8 +110,7 @@ def no_numbers(type_name: str) -> str | None:
 def as_array(values: Any, name: str) -> np.ndarray:
     """Return a list, array, tensor, column or data frame as an array. Errors refer to it as `name`.
 
-    In a list that mixes numbers and text, NumPy would convert the numbers and NaN to text. Such lists become arrays of
-    objects.
+    NumPy would convert numbers and NaN in a list with text to text. Such lists become arrays of objects.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"{name} has masked values: fill them in or leave them out")
@@ -182,13 +183,63 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     return replace(X, columns=tuple(column[rows] for column in X.columns)) if isinstance(X, Table) else X[rows]
 
 
+def shorten(labels: Iterable[Any], longest: int = 30) -> list[str]:
+    """Return names, the long ones shortened to beginning and end, and to what differs between names with the same ends.
+
+    >>> shorten(["The Grammar School of the Town of Little Snoring"])
+    ['The Grammar Sc…Little Snoring']
+    >>> shorten([f"District of the county, school {k} of the northern town" for k in (11, 12)])
+    ['District of th…11 of…e northern town', 'District of th…12 of…e northern town']
+    """
+    texts, half, names = list(map(str, labels)), longest // 2 - 1, dict[str, str]()
+    alike = defaultdict[tuple[str, ...], list[str]](list)
+    for text in dict.fromkeys(texts):
+        alike[(text,) if len(text) <= longest else (text[:half], text[-half - 1 :])].append(text)
+    for (first, *last), own in alike.items():
+        found = dict.fromkeys(own, "") if len(own) == 1 else _differences(own, longest // 5)
+        names |= {text: "…".join([first + middle, *map(str.strip, last)]) for text, middle in found.items()}
+    return [names[text] for text in texts]
+
+
+def _differences(names: list[str], width: int) -> dict[str, str]:
+    """Return for each name the parts of this width, each after "…", in which names with one beginning differ."""
+    if len(names) == 1:
+        return {names[0]: ""}
+    differ = (k for k, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
+    at = next(differ, min(map(len, names)))
+    start, parts = max(at - width // 2, names[0].rfind(" ", 0, at) + 1), defaultdict[str, list[str]](list)
+    for name in names:
+        parts[name[start : start + width]].append(name)
+    rest = {name: more for own in parts.values() for name, more in _differences(own, width).items()}
+    return {name: f"…{name[start : start + width].strip()}{rest[name]}" for name in names}
+
+
 def listing(labels: Sequence[Any] | np.ndarray, at_most: int = 8) -> str:
     """Return names for a message, shortened to `'a', 'b', 'c', ... (19 in all)` if there are many."""
-    items = [repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-    items = [item if len(item) <= 80 else f"{item[:77]}..." for item in items]
+    items = shorten(map(repr, labels.tolist() if isinstance(labels, np.ndarray) else labels), 80)
     if len(items) <= at_most:
         return ", ".join(items)
     return ", ".join(items[:at_most]) + f", ... ({len(items)} in all)"
+
+
+def match_names(names: Sequence[Any], tasks: Sequence[Any], what: str) -> list[int]:
+    """Return the position of each task among the names; raise if these are not the names of all tasks, each once."""
+    asked, found = Counter(tasks), Counter(names)
+    pairs = ("missing", asked - found), ("not a task, or given twice", found - asked)
+    if faults := [f"{fault}: {listing(list(wrong))}" for fault, wrong in pairs if wrong]:
+        raise ValueError(f"the {what} must be named by the tasks, each once; {'; '.join(faults)}")
+    places = {name: k for k, name in enumerate(names)}
+    return [places[task] for task in tasks]
+
+
+def named_matrix(values: Any, tasks: Sequence[Any], name: str) -> np.ndarray:
+    """Return a matrix between tasks as an array; the rows and columns of a data frame are put in their order."""
+    table, matrix = as_table(values, name), as_array(values, name)
+    if table is None:
+        return matrix
+    rows = values.index.tolist() if hasattr(values, "iloc") else table.names
+    parts = (("rows", rows), ("columns", table.names))
+    return matrix[np.ix_(*(match_names(names, tasks, f"{part} of {name}") for part, names in parts))]
 
 
 def in_order(labels: np.ndarray) -> np.ndarray:

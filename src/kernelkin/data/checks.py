@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -181,6 +183,8 @@ def check_targets(y: Any, *, classification: bool, tasks_given: bool) -> np.ndar
     """Return y as (n,) or, for wide data, (n, T) with NaN (floats) or None (objects) for missing labels."""
     if issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: use y.toarray()")
+    if isinstance(y, str):
+        raise TypeError(f"y={y!r} is a string, not the target of each row: pass the column with this name")
     Y = as_array(y, "y")
     if Y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, n_tasks), not {Y.shape}")
@@ -238,12 +242,12 @@ def _check_classes(Y: np.ndarray) -> np.ndarray:
     return Y if Y.ndim == 2 else plain(Y)
 
 
-def _refuse_rows(bad: np.ndarray, what: str) -> None:
-    """Raise if any target is bad, according to the mask (n,) or (n, T); the error names the first such row."""
+def _refuse_rows(bad: np.ndarray, what: str, name: str = "y") -> None:
+    """Raise if any target or label is bad, by the mask (n,) or (n, T); the error names the first such row."""
     if bad.any():
         rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
         more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-        raise ValueError(f"Input y contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
+        raise ValueError(f"Input {name} contains {what} in row {rows[0]}{more} (counted from 0): leave these rows out")
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
@@ -306,13 +310,12 @@ def check_labels(tasks: Any, name: str = "tasks") -> np.ndarray:
         raise ValueError(f"{name} must be one label for each row, not an array of shape {labels.shape}")
     labels = labels.ravel()
     if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            raise ValueError(f"the task of row {int(np.argmin(np.isfinite(labels)))} is NaN or infinite")
+        _refuse_rows(~np.isfinite(labels), "NaN or infinity", name)
         whole = (labels == np.round(labels)).all() and (np.abs(labels) < 2**53).all()
         return labels.astype(np.int64) if whole else labels
-    if labels.dtype.kind in "mMO" and (absent := missing(labels)).any():
-        raise ValueError(f"the task of row {int(np.argmax(absent))} is missing")
-    return _check_objects(labels) if labels.dtype.kind == "O" else labels
+    _refuse_rows(missing(labels), "a missing label", name)
+    labels = _check_objects(labels) if labels.dtype.kind == "O" else labels
+    return labels.astype("datetime64[us]") if labels.dtype.kind == "M" else labels
 
 
 def check_task_names(names: tuple[Any, ...]) -> np.ndarray:
@@ -328,6 +331,8 @@ def _check_objects(labels: np.ndarray) -> np.ndarray:
     kinds = _types_in(labels)
     if kinds == {str}:
         return labels.astype(str)
+    if all(isinstance(label, date) and getattr(label, "tzinfo", None) is None for label in labels):
+        return labels.astype("datetime64[us]")
     if len(kinds) > 1 and not all(issubclass(kind, (int, float, np.number)) for kind in kinds):
         raise ValueError(f"task labels are of mixed types: {_type_names(kinds)}")
     try:
@@ -342,19 +347,21 @@ def encode_tasks(
 ) -> np.ndarray:
     """Return the positions of task labels in `known` followed by `new`; -1 for unknown ones, if these are allowed.
 
-    The message about a label that differs from a known one only in type, such as "1" and 1, names both types.
+    The message about a label that differs from a known one only in type or writing, such as "1" and 1, names both.
     """
     index = {label: code for code, label in enumerate([*known.tolist(), *([] if new is None else new.tolist())])}
     codes = np.array([index.get(label, -1) for label in tasks.tolist()], dtype=np.intp)
     if (codes >= 0).all():
         return codes
     unknown = list(dict.fromkeys(tasks[codes < 0].tolist()))
-    same = {str(label): label for label in known.tolist()}
-    twins = [(label, same[str(label)]) for label in unknown if str(label) in same]
+    # Labels without what other programs change: spaces, case, leading zeros, ".0", and midnight.
+    core = {x: re.sub(r"^[0\s]+|(\.0| 00:00:00)?\s*$", "", str(x)).casefold() for x in known.tolist() + unknown}
+    same = {core[label]: label for label in known.tolist()}
+    twins = [(label, same[core[label]]) for label in unknown if core[label] in same]
     types = ""
     if twins:
         (given, trained), (one, other) = twins[0], (type(label).__name__ for label in twins[0])
-        types = f"The types differ: {given!r} is of type {one}, {trained!r} of the fit is of type {other}"
+        types = f"Labels need the type and text of the fit: here {given!r} ({one}), in the fit {trained!r} ({other})"
     if not allow_unknown:
         raise ValueError(
             f"unknown task{'s' if len(unknown) > 1 else ''} {listing(unknown)}; this model knows {listing(known)}. "

@@ -1,7 +1,6 @@
 """The three forms of multi-task data: long, wide and single.
 
-All three become a `TaskData`: the rows of X that each task uses, and its targets. Other modules do not distinguish the
-forms.
+All three become a `TaskData`: the rows of X that each task uses, and its targets. No other module distinguishes them.
 """
 
 from __future__ import annotations
@@ -174,6 +173,10 @@ def read_queries(
     tasks, *further = order_groupings(groups, [task_name, *(grouping.name for grouping in groupings)])
     pairs = list(zip(further, groupings, strict=True))
     check_lengths(X, tasks=tasks, **{f"tasks, column {grouping.name!r}": values for values, grouping in pairs})
+    every = [set(labels.tolist()) for labels in (known, *(grouping.labels for grouping in groupings))]
+    for k, found in enumerate(set(values.tolist()) for values in (tasks, *further)):
+        if found.isdisjoint(every[k]) and any(found <= other and other.isdisjoint(every[k]) for other in every):
+            raise ValueError(f"column {k} of tasks has labels of another grouping: is the order that of the fit?")
     codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
 
@@ -206,9 +209,7 @@ def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: A
     weights = np.where(np.any(present, axis=0), weights, 0.0)
     rows = tuple(every if kept.all() else np.flatnonzero(kept & (weights > 0)) for kept in present)
     targets = tuple(plain(column[kept]) for column, kept in zip(Y.T, rows, strict=True))
-    kinds = {
-        "text" if y.dtype.kind in "US" else "numbers": name for name, y in zip(names.tolist(), targets, strict=True)
-    }
+    kinds = {"text" if y.dtype.kind in "US" else "numbers": t for t, y in zip(names.tolist(), targets, strict=True)}
     if len(kinds) > 1:
         raise ValueError(f"the classes of task {kinds['text']!r} are text, those of task {kinds['numbers']!r} numbers")
     return TaskData(X, rows, targets, weights, names, "wide", *context)

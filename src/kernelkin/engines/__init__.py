@@ -3,13 +3,4 @@
 from .dask import Dask
 from .threads import Jobs, SingleThreadedBLAS, Threads, Workers, count_workers, read_engine, serially
 
-__all__ = [
-    "Dask",
-    "Jobs",
-    "SingleThreadedBLAS",
-    "Threads",
-    "Workers",
-    "count_workers",
-    "read_engine",
-    "serially",
-]
+__all__ = ["Dask", "Jobs", "SingleThreadedBLAS", "Threads", "Workers", "count_workers", "read_engine", "serially"]

@@ -1,12 +1,6 @@
 """Base kernels: how to specify, fit, evaluate, check and scale them."""
 
-from .families import (
-    gaussian_kernels,
-    linear_kernels,
-    polynomial_kernels,
-    tanimoto_kernels,
-    view_kernels,
-)
+from .families import gaussian_kernels, linear_kernels, polynomial_kernels, tanimoto_kernels, view_kernels
 from .grams import nearest_psd
 from .kernel import Kernel, evaluate
 

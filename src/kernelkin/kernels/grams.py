@@ -140,8 +140,7 @@ def nearest_psd(G: np.ndarray) -> np.ndarray:
 
     Similarities that are not kernels (sigmoids, edit distances, correlations with missing values) give Gram matrices
     with negative eigenvalues, which `fit` rejects. This function sets them slightly above zero, so that the matrix is
-    positive semi-definite after rounding. Only training Grams need it: values between rows to predict and training rows
-    are used unchanged.
+    positive semi-definite after rounding. Only training Grams need it: values at rows to predict are used unchanged.
 
     Parameters
     ----------

@@ -130,10 +130,7 @@ class Kernel:
             object.__setattr__(self, "columns", freeze_columns(self.columns, self.name))
 
     def fit(
-        self,
-        X: np.ndarray,
-        feature_names: Sequence[str] | None = None,
-        sample_weight: np.ndarray | None = None,
+        self, X: np.ndarray, feature_names: Sequence[str] | None = None, sample_weight: np.ndarray | None = None
     ) -> FittedKernel:
         """Resolve columns and median-relative bandwidths on the training rows.
 

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..data.arrays import Table, listing
+from ..data.arrays import Table, as_array, listing, plain
+from ..data.checks import check_weights
 from ..data.forms import Queries, TaskData
 from ..estimators import MultiTaskClassifier, MultiTaskEstimator, MultiTaskRegressor
 from ..exceptions import warn_user
@@ -137,6 +138,7 @@ _USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_job
     "random_state verbose callback"
 )
 
+LARGEST_OFFSET = 100.0  # larger numbers are exposures rather than their logarithms
 NO_TASKS = (
     "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
     "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
@@ -330,12 +332,13 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
-        y, predicted = np.asarray(y, dtype=np.float64), self.predict(X, tasks, offset=offset)
-        y = column_or_1d(y) if predicted.ndim == 1 else y
+        predicted = self.predict(X, tasks, offset=offset)
+        y = self.read_labels(y, predicted.ndim == 2)
         if y.shape != predicted.shape:
             raise ValueError(f"y has shape {y.shape}, but the predictions have shape {predicted.shape}")
-        known = ~np.isnan(y)
-        weight = None if sample_weight is None else np.broadcast_to(np.asarray(sample_weight).T, y.T.shape).T[known]
+        known, weight = ~np.isnan(y), None
+        if sample_weight is not None:
+            weight = np.broadcast_to(check_weights(sample_weight, predicted), y.T.shape).T[known]
         return float(LOSSES[self.loss].score(y[known], predicted[known], sample_weight=weight))
 
     def score_tasks(
@@ -364,10 +367,13 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         if not LOSSES[self.loss].takes_offset:
             takers = listing([name for name, loss in LOSSES.items() if loss.takes_offset])
             raise ValueError(f"offset is for loss={takers}, but loss={self.loss!r}")
-        values = column_or_1d(offset, dtype=np.float64)
-        if len(values) != n or not np.isfinite(values).all():
+        values = plain(column_or_1d(as_array(offset, "offset")))
+        if len(values) != n or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
             raise ValueError(f"offset must hold {n} finite numbers, one for each row of X")
-        return values
+        if np.abs(values).max() > LARGEST_OFFSET:
+            row = int(np.argmax(np.abs(values)))
+            raise ValueError(f"offset is {values[row]:g} in row {row}: pass the logarithm of the exposure")
+        return values.astype(np.float64)
 
     def _moments(self, queries: Queries, offset: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
@@ -378,8 +384,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         The half-width is the standard deviation of the target times a quantile of the standardised residuals of
         held-out rows. Held-out rows are predicted by fits without them. For a task that was not in training, the
         standard deviation includes the variation between tasks. For counts, the ends are whole numbers: quantiles of a
-        negative binomial distribution with the mean and variance of the prediction, at levels that are calibrated in
-        the same way.
+        negative binomial distribution with the mean and variance of the prediction, at levels calibrated like that.
 
         Parameters
         ----------

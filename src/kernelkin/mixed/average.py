@@ -44,8 +44,7 @@ class Member:
 
     structure: Structure
     fitted: FittedStructure  # the fit on all rows
-    # mean, variance: (N, r) mean and variance of the function, offsets included, at each row, from the fit that held
-    # the row out.
+    # mean, variance: (N, r) mean and variance of the function with offsets at each row, by the fit that held it out.
     mean: np.ndarray
     variance: np.ndarray
     noise: np.ndarray  # (N,) the variance of the noise in that fit

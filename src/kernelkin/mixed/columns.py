@@ -20,8 +20,7 @@ class Columns:
     """Means and scales (d,) of the columns of training rows, and the limits (d,) that values are clipped to.
 
     If all columns are of one family and there are more columns than rows, rows are rotated to the axes (d, r) that the
-    training rows span, plus the norm of the remainder. This does not change inner products with training rows, or
-    distances from them.
+    training rows span, plus the norm of the remainder. This changes neither inner products nor distances to them.
     """
 
     low: np.ndarray

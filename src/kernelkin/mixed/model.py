@@ -79,11 +79,7 @@ class MixedModel:
             self.start[NOISE] = {"variance": np.array([-1.0 + self.likelihood.log_scale])}
 
     def fit(
-        self,
-        parts: Sequence[Part],
-        evaluations: int = 50,
-        start: np.ndarray | None = None,
-        deadline: float = np.inf,
+        self, parts: Sequence[Part], evaluations: int = 50, start: np.ndarray | None = None, deadline: float = np.inf
     ) -> MixedModel:
         """Learn the parameters with at most about `evaluations` evaluations, until `deadline` (of `time.monotonic`).
 

@@ -14,8 +14,7 @@ from .likelihoods import Gaussian, Likelihood
 from .model import MixedModel, Part
 from .terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, TaskKernel, Term
 
-# Above this many rows (a third of it with an additive term), common terms are represented by features, and each group
-# is a block.
+# Above this many rows (a third of it with an additive term), common terms are features, and each group is a block.
 EXACT_ROWS = 300
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
 MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.arrays import as_array, listing, missing
+from ..data.arrays import listing, missing, named_matrix
 from ..data.forms import TaskData
 from ..decompositions import eigh, eigvalsh
 
@@ -60,8 +60,8 @@ def read_couplings(couplings: Any, data: TaskData, sharing: float = 1.0) -> tupl
     """Return the couplings of the tasks of these data, charged according to `sharing`.
 
     None: no couplings. "common": one function for all tasks. A dict from names to "common", to group labels (one per
-    task, in the order of `data.labels`, or a dict from task to label; tasks with the same label share a function) or to
-    T x T matrices.
+    task, in the order of `data.labels`, or a dict or Series by task; tasks with the same label share a function) or to
+    T x T matrices, as arrays in that order or as data frames named by the tasks.
     """
     if couplings is None:
         return ()
@@ -83,12 +83,14 @@ def _factor(name: Any, value: Any, data: TaskData) -> np.ndarray:
     tasks = data.labels
     if isinstance(value, str) and value == COMMON:
         return np.ones((data.n_tasks, 1))
-    if isinstance(value, Mapping):
+    if hasattr(value, "iloc") and not hasattr(value, "columns"):  # a pandas Series
+        value = dict(value.items())
+    if isinstance(value, Mapping) and not any(map(np.ndim, value.values())):
         unnamed = [task for task in tasks.tolist() if task not in value]
         if unnamed:
             raise ValueError(f"coupling {name!r} has no label for task {listing(unnamed)}")
         value = [value[task] for task in tasks.tolist()]
-    array = as_array(value, f"coupling {name!r}")
+    array = named_matrix(value, tasks.tolist(), f"coupling {name!r}")
     if array.ndim == 1:
         return _group_factor(name, array, tasks)
     if array.dtype.kind not in "biuf":

@@ -247,8 +247,7 @@ class TaskFunctions:
             return dict.fromkeys(range(len(self.shares)), np.arange(n)) if n else {}
         if not self.unknown and (codes < 0).any():
             raise ValueError(
-                "predicting tasks that were not in training needs a part that all tasks share: fit with "
-                "couplings='common'"
+                "predicting tasks that were not in training needs a part that all tasks share: set couplings='common'"
             )
         codes = np.where(codes < 0, len(self.shares), codes)
         order = np.argsort(codes, kind="stable")

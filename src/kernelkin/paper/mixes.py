@@ -34,8 +34,7 @@ from .penalties.norms import FixedWeights
 from .problems.columns import Block, solve_block
 from .problems.panel import MachinePanel
 
-# Strengths to try: C times the sum of the weights, for kernels of mean diagonal one. Gains are over the even mix at
-# strength one.
+# Strengths to try: C times the sum of weights, for kernels of mean diagonal one. Gains are over the even mix at 1.
 STRENGTHS = np.logspace(-3, 4, 15)
 # Maximum number of groups of tasks with their own mix.
 GROUPS = 8

@@ -30,8 +30,7 @@ class Uncertainty:
 
     The model is fitted again without each of five folds of the rows of every task. Parameters are the same, but kernels
     and weights are learned again, by `specification.plan(data).run(options)`. All of this happens when it is first
-    needed, or by `compute`. Until then a pickle contains the training data, and afterwards neither the data nor the
-    held-out values.
+    needed, or by `compute`. Until then a pickle contains the training data; later neither data nor held-out values.
     """
 
     link: Link  # of a classifier

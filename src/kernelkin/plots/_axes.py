@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..data.arrays import shorten
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
@@ -18,8 +20,6 @@ MARKERS = ("o", "D", "s", "^", "v", "P")
 SMALLEST_FONT, LARGEST_FONT = 5.0, 10.0
 # The longest side of a plot, in inches: 139 names next to each other are readable.
 LONGEST = 13.0
-# Maximum number of letters of a name.
-LONGEST_NAME = 30
 # A heatmap shows numbers in its cells if both sides have at most this many.
 NUMBERED = 12
 # Above this many tasks, points are drawn small.
@@ -83,17 +83,7 @@ def extent(n: int, each: float, least: float, most: float) -> float:
 def labels_extent(labels: Sequence[Any] | np.ndarray, side: float) -> float:
     """Return the space that labels need, in inches, next to each other along a side of this length in inches."""
     size = np.clip(0.9 * 72 * side / len(labels), SMALLEST_FONT, LARGEST_FONT)
-    return 0.6 * size / 72 * max(len(shorten(label)) for label in labels)
-
-
-def shorten(label: Any) -> str:
-    """Return a name, shortened to its beginning and end if it is too long.
-
-    >>> shorten("The Grammar School of the Town of Little Snoring")
-    'The Grammar Sc…Little Snoring'
-    """
-    text, half = str(label), LONGEST_NAME // 2 - 1
-    return text if len(text) <= LONGEST_NAME else f"{text[:half]}…{text[-half - 1 :].strip()}"
+    return 0.6 * size / 72 * max(map(len, shorten(labels)))
 
 
 def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None:
@@ -102,7 +92,7 @@ def label_ticks(axis: XAxis | YAxis, labels: Sequence[Any] | np.ndarray) -> None
     step = int(np.ceil(SMALLEST_FONT / pitch))
     shown = range(0, len(labels), step)
     size = min(LARGEST_FONT, step * pitch)
-    names = [shorten(labels[i]) for i in shown]
+    names = shorten(labels)[::step]
     upright = axis.axis_name == "x" and 0.7 * size * max(map(len, names)) > step * pitch
     axis.set_ticks(list(shown), labels=names, size=size, rotation=90 if upright else 0)
     axis.set_tick_params(length=2 if len(labels) <= NUMBERED else 0)

@@ -9,21 +9,10 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.arrays import listing
+from ..data.arrays import listing, shorten
 from ..kin.effects import COVERAGE, column_effect, effect_unit, find_grouping, many_classes
 from ..mixed.effects import term_kind
-from ._axes import (
-    COLORS,
-    MARKERS,
-    Display,
-    add_legend,
-    extent,
-    label_ticks,
-    labels_extent,
-    new_axes,
-    shorten,
-    task_axes,
-)
+from ._axes import COLORS, MARKERS, Display, add_legend, extent, label_ticks, labels_extent, new_axes, task_axes
 
 # Number of groups that are shown, and number of curves of groups.
 SHOWN, CURVES = 30, 100
@@ -263,7 +252,7 @@ class ColumnEffectDisplay(Display):
         for i, at in enumerate(np.flatnonzero(named).tolist()):
             color, marker = NAMED[i % len(NAMED)], MARKERS[(i + 1) % len(MARKERS)]
             style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
-            label = shorten(effect.groups[at])
+            label = shorten(effect.groups)[at]
             self.ax_.plot(x, effect.curves[at], markevery=max(1, len(x) // 10), label=label, **style)
         if is_text:
             label_ticks(self.ax_.xaxis, effect.values)

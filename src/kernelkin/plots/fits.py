@@ -124,8 +124,7 @@ def kernel_groups(names: Sequence[str] | np.ndarray) -> np.ndarray:
 class TaskRelationshipDisplay(Display):
     """Heatmap of the tested likeness of tasks, with outlined groups, below the tree of the tasks.
 
-    Tasks are in the order of the tree. If the test finds no structure, all pairs have the same value and there is one
-    group.
+    Tasks are in the order of the tree. If the test finds no structure, all pairs have one value and there is one group.
 
     Parameters
     ----------

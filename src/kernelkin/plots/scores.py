@@ -143,7 +143,7 @@ class IntervalsDisplay(Display):
         ax : matplotlib axes, optional
         """
         predicted, ends = np.asarray(estimator.predict(X, tasks)), estimator.predict_interval(X, tasks, coverage)
-        y = np.asarray(y, dtype=np.float64)
+        y = getattr(estimator, "best_estimator_", estimator).read_labels(y, predicted.ndim == 2)
         own = (getattr(estimator, name, None) for name in ("task_column", "task_name_"))
         labels: Any = estimator.tasks_ if y.ndim == 2 else first_labels(X, tasks, *own)
         labels, known = np.broadcast_to("all rows" if labels is None else labels, y.shape), ~missing(y)

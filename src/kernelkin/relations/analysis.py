@@ -128,8 +128,7 @@ def task_relations(
     the default kernels if the model has no kernel weights. The residuals of different tasks are then compared. Products
     of a row with itself are left out, so that noise and task sizes do not look like differences. The spread is compared
     with that of draws without structure. If the tasks have similar inputs, levels and noise, these draws assign rows to
-    tasks at random. Otherwise targets are simulated from the common function, the levels, and residuals with random
-    signs.
+    tasks at random. Otherwise targets are simulated from the common function, levels, and residuals with random signs.
 
     Groups are found in a tree of the tasks. A cluster is split if the test rejects one function for its tasks; a
     cluster of q tasks is tested at level ``alpha * q / T``. Groups whose functions have a correlation above 0.99 are

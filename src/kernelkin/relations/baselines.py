@@ -315,12 +315,7 @@ class GradientBoosting(Baseline):
         return self.model_.predict_proba(Z) if self.classification else self.model_.predict(Z)
 
 
-BASELINES = {
-    SEPARATE: SeparateModels,
-    ONE_FOR_ALL: OneModel,
-    LINEAR: LinearMixedModel,
-    BOOSTING: GradientBoosting,
-}
+BASELINES = {SEPARATE: SeparateModels, ONE_FOR_ALL: OneModel, LINEAR: LinearMixedModel, BOOSTING: GradientBoosting}
 
 
 def make_baselines(classification: bool, names: Any = None, random_state: int = 0) -> dict[str, Baseline]:

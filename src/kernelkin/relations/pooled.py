@@ -219,8 +219,7 @@ class ScoreProducts:
         """Return the products (T, T) of the scores of two tasks, without products of a row with itself.
 
         If the tasks follow the common function, all entries have mean zero, because errors of different rows are
-        independent. On wide data, errors of different tasks in the same row may be correlated; those products are left
-        out too.
+        independent. On wide data, errors of tasks in the same row may be correlated; those products are left out too.
         """
         scores = self.scores(residuals)
         return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self._same_rows(residuals)

@@ -25,19 +25,7 @@ from ..mixed.structures import MANY_ROWS
 from ..progress import Progress
 from ..tables.columns import ColumnReader, encode_columns
 from .baselines import BOOSTING, KIN, LINEAR, ONE_FOR_ALL, SEPARATE, Baseline, make_baselines
-from .scores import (
-    COVERAGE,
-    LEVEL,
-    LOG_LOSS,
-    R2,
-    RMSE,
-    WITHIN,
-    Gain,
-    HeldOutRows,
-    as_text,
-    row_losses,
-    score_rows,
-)
+from .scores import COVERAGE, LEVEL, LOG_LOSS, R2, RMSE, WITHIN, Gain, HeldOutRows, as_text, row_losses, score_rows
 
 NEW_ROWS, NEW_GROUPS, LATER_ROWS = "new rows of known groups", "groups never seen", "later rows of known groups"
 # The share of each group's rows that count as later rows.
@@ -261,10 +249,12 @@ def sharing_report(
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
     parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
-    if not (parts[NEW_ROWS] >= 0).any():
-        raise ValueError("no group has enough rows to hold one out")
     if time_column is not None:
         parts[LATER_ROWS] = rows.later(_times(X, time_column))
+    for question, folds in parts.items():
+        if (folds < 0).all():
+            where = "" if question == NEW_ROWS else ": the rows of each group have too few different times"
+            raise ValueError(f"no group has enough rows to hold one out{where}")
     # Whether the model predicts groups that it was not fitted to.
     predicts_new = getattr(_inner(model), "unknown_tasks", "error") == "common" and not rows.wide
     if new_groups and rows.n_groups > 2 and predicts_new:
@@ -424,12 +414,13 @@ class _Rows:
         return folds
 
     def later(self, times: np.ndarray) -> np.ndarray:
-        """Return 0 for the later entries of each group and -1 for the others, at least two in each group."""
+        """Return 0 for entries later than all others of their group, and -1 for these, at least two in each group."""
         folds, when = np.full(len(self.y), -1), times[self.rows]
         for t in range(self.n_groups):
             own = np.flatnonzero(self.codes == t)
             own = own[np.argsort(when[own], kind="stable")]
-            folds[own[max(int(np.ceil((1 - LATER) * len(own))), 2) :]] = 0
+            last = when[own[: max(int(np.ceil((1 - LATER) * len(own))), 2)][-1]]
+            folds[own[when[own] > last]] = 0
         return folds
 
     def predict(self, model: Any, kept: np.ndarray, intervals: bool = False) -> tuple[np.ndarray, np.ndarray | None]:

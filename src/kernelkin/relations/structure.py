@@ -24,8 +24,7 @@ COMPARED = 10
 PRIORS, BLOCK = np.logspace(-3, 2, 11), 2000
 # Number of jackknife parts for the standard errors of the likeness.
 PARTS = 10
-# Groups with a higher correlation are joined even if the test separates them: with many rows, tiny differences are
-# significant.
+# Groups with a higher correlation are joined even if the test separates them: it finds tiny differences in many rows.
 ALIKE = 0.99
 
 

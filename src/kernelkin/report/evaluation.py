@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..data.arrays import as_array, check_lengths, listing, missing, plain, take_rows
+from ..data.arrays import check_lengths, listing, missing, plain, take_rows
 from ..data.checks import first_labels, read_rows
 from ..kin.functions import spread_probabilities
 from ..relations.scores import COVERAGE, LEAST_ROWS, LEVEL, WITHIN_MEANS, HeldOutRows
@@ -27,8 +27,7 @@ TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 def out_of_sample_rows(model: Any, schema: TableSchema | None = None) -> dict[str, HeldOutRows]:
     """Return out-of-sample predictions of a fitted model for its training rows, as the answer to one question.
 
-    Empty for a model of the paper that was copied or loaded from a file. With a schema, values are in the units of its
-    table.
+    Empty for a model of the paper that was copied or loaded from a file. With a schema, values have its table's units.
     """
     model = getattr(model, "best_estimator_", model)
     source = "training rows, each predicted by a fit without it"
@@ -103,7 +102,9 @@ def rows_of_arrays(model: Any, X: Any, y: Any, tasks: Any, source: str) -> dict[
     """Predict labelled rows; X, y and tasks are as for `score`. Known and new groups are separate."""
     own = (getattr(getattr(model, "best_estimator_", model), name, None) for name in ("task_column", "task_name_"))
     labels = first_labels(X, tasks, *own)
-    return _predicted(SavedModel(model), X, as_array(y, "y"), labels, source, {} if tasks is None else {"tasks": tasks})
+    wide = model.data_form_ == "wide" and labels is None
+    y = getattr(model, "best_estimator_", model).read_labels(y, wide)
+    return _predicted(SavedModel(model), X, y, labels, source, {} if tasks is None else {"tasks": tasks})
 
 
 def _predicted(

@@ -37,8 +37,7 @@ NOTEBOOK_HEIGHT = 860
 class Report:
     """A report on one fitted model, or on two side by side.
 
-    The method `report()` of estimators returns one. A notebook displays it; `save` writes an HTML file that works
-    offline.
+    The method `report()` of estimators returns one. A notebook displays it; `save` writes an offline HTML file.
 
     Parameters
     ----------

@@ -223,9 +223,7 @@ def load_model(path: str | os.PathLike[str]) -> SavedModel:
     if len(content) != int(n_text) + int(n_arrays):
         raise ModelFileError(f"{path} is truncated or damaged: it has {len(content)} bytes after its first line")
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ModelFileError(
-            f"{path} was damaged or changed after it was saved: the checksum does not match its content"
-        )
+        raise ModelFileError(f"{path} was damaged or changed after it was saved: its checksum does not match")
     try:
         return _checked(load(content[: int(n_text)], content[int(n_text) :]), version)
     except ValueFault as error:

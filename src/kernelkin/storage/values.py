@@ -95,11 +95,14 @@ class _Writer:
             return ["namespace", self.write(vars(value), path)]
         if isinstance(value, slice):
             return ["slice", [self.write(end, path) for end in (value.start, value.stop, value.step)]]
-        if hasattr(value, "iloc") and hasattr(value, "columns"):
-            # Task features are the only data frames that models hold.
+        if hasattr(value, "iloc") and path.endswith("task_features"):
             from ..kin.task_features import read_task_features
 
             return self._object(read_task_features(value), path)
+        if hasattr(value, "iloc"):
+            # A Series is stored as a dict by task; a data frame between tasks, as a dict of its columns.
+            of_task = value.loc[list(value)].items() if hasattr(value, "columns") else value.items()
+            return self._node({k: v.to_numpy() if hasattr(v, "iloc") else v for k, v in of_task}, path)
         # scikit-learn's kernel functions are the only functions that a model may hold.
         if name := next((name for name, function in PAIRWISE_KERNEL_FUNCTIONS.items() if function is value), None):
             return ["function", name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import cache
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from ..data.arrays import missing
 from ..data.checks import LARGEST
 
 Decimal = Literal[".", ","]
+OTHER_DECIMAL: dict[Decimal, Decimal] = {".": ",", ",": "."}
 # Texts that stand for a missing number or date, in upper or lower case.
 MISSING_MARKS = frozenset(
     ["", "-", "--", "?", ".", "..", "na", "n.a.", "n/a", "nan", "none", "null", "missing", "unknown"]
@@ -44,6 +45,11 @@ def need_pandas() -> Any:
     except ImportError as error:
         raise ImportError("tables of texts and dates need pandas: install kernelkin[cli]") from error
     return pandas
+
+
+def header(X: Any) -> Any:
+    """Return a table, but for a dict an empty data frame of its columns, from which scikit-learn reads their names."""
+    return need_pandas().DataFrame(columns=list(X)) if isinstance(X, Mapping) else X
 
 
 class CellError(ValueError):
@@ -79,7 +85,10 @@ def read_numbers(
     numbers = as_numbers(values, decimal, unit)
     with np.errstate(invalid="ignore"):
         large = np.abs(numbers) > LARGEST
-    refuse_cells(name, values, large & np.isinf(numbers), "not a number")
+    bad, other, reason = large & np.isinf(numbers), OTHER_DECIMAL[decimal], "not a number"
+    if bad.any() and np.isfinite(as_numbers(values[bad], other, unit)).all():
+        reason += f" with the decimal separator {decimal!r} (set decimal={other!r}, or use --decimal {other})"
+    refuse_cells(name, values, bad, reason)
     refuse_cells(name, values, large, "too large a number")
     return numbers
 
@@ -137,8 +146,8 @@ def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
 @cache
 def _pattern(decimal: Decimal) -> re.Pattern[str]:
     point, comma = (r"\.", ",") if decimal == "." else (",", r"\.")
-    # Groups of three digits may be separated by a comma, space, narrow space or apostrophe, always the same one.
-    grouped = rf"\d{{1,3}}(?P<sep>[{comma} '\u2019\u00a0\u202f])\d{{3}}(?:(?P=sep)\d{{3}})*"
+    # Groups of three digits have one separator. The first does not begin with a zero: "0,250" is a quarter.
+    grouped = rf"[1-9]\d{{0,2}}(?P<sep>[{comma} '\u2019\u00a0\u202f])\d{{3}}(?:(?P=sep)\d{{3}})*"
     return re.compile(
         rf"(?P<before>{_CURRENCY})?\s*(?P<sign>[-+\u2212])?(?={point}?\d)"
         rf"(?P<whole>{grouped}|\d*)(?:{point}(?P<fraction>\d*))?(?P<power>[eE][-+]?\d{{1,3}})?\s*(?P<after>{_UNIT})?"

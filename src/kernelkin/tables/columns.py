@@ -18,6 +18,7 @@ from .cells import (
     BOOLEANS,
     CLOCKS,
     ISO,
+    OTHER_DECIMAL,
     Decimal,
     as_days,
     as_texts,
@@ -174,7 +175,7 @@ class ColumnReader:
         """Return why a column of mostly numbers cannot be read as numbers; None if it is not mostly numbers."""
         if len(distinct) <= 2:
             return None
-        other: Decimal = "," if self.decimal == "." else "."
+        other = OTHER_DECIMAL[self.decimal]
         if all(np.isfinite(split_number(text, other)[0]) for text in distinct):
             example = repr(distinct[0])[:40]
             return f"its numbers use the decimal separator {other!r}, as in {example}: set decimal to {other!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..data.arrays import Table, as_array, as_table, listing, missing
 from ..exceptions import warn_user
-from .cells import as_texts, split_number
+from .cells import as_texts, header, split_number
 from .columns import Column, ColumnReader, encode_columns
 
 
@@ -112,8 +112,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not columns:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
             reasons = reasons or "the table has no other columns"
-            few = "the table has one row only (n_samples=1)"
-            raise ValueError(f"no column is left to learn from: {few if table.n_rows == 1 else reasons}")
+            few = {0: "the table has no rows", 1: "the table has one row only (n_samples=1)"}
+            raise ValueError(f"no column is left to learn from: {few.get(table.n_rows, reasons)}")
         self.columns_ = columns
         return self
 
@@ -195,8 +195,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             array = check_array(array, dtype=None, ensure_all_finite=False, estimator=self, input_name="X")
             validate_data(self, array, reset=reset, skip_check_array=True)
             return Table(*zip(*((f"x{k}", column, str(array.dtype)) for k, column in enumerate(array.T)), strict=True))
-        if reset and not isinstance(X, Table | Mapping):
-            validate_data(self, X, reset=True, skip_check_array=True)
+        if reset and not isinstance(X, Table):
+            validate_data(self, header(X) if isinstance(X, Mapping) else X, reset=True, skip_check_array=True)
         return table
 
     def __sklearn_tags__(self):
@@ -205,6 +205,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def unseen_warning(name: str, texts: Collection[str]) -> str:
+    some = listing(sorted(texts), 5)
+    return f"column {name!r} has values that were not in training: {some}; they are encoded as none of the known values"
 
 
 def check_names(present: Iterable[Any], names: Sequence[str]) -> None:
@@ -225,6 +230,9 @@ def _hint(absent: str, names: Sequence[str]) -> str:
         return "; the first row contains numbers but must be a header"
     if len(names) > 1 and all(name.startswith("Unnamed: ") for name in names[1:]):
         return "; the first line must be the header: remove the lines above it"
+    marks = {";": "';'", "\t": "tab", "|": "'|'"}
+    if mark := next((marks[mark] for mark in marks if any(mark in name for name in names)), None):
+        return f"; if columns are separated by {mark}, read the file with this separator (--sep {mark})"
     plain = {name.strip().casefold(): name for name in reversed(names)}
     close = get_close_matches(absent.strip().casefold(), list(plain), n=1)
     return f"; did you mean {plain[close[0]]!r}?" if close else ""

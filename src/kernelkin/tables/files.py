@@ -57,6 +57,7 @@ _PACK = (".gz",)
 _OTHER_FORMAT = re.compile(r'\s*(\{\s*("|$)|\[\s*([\[{]|$)|<[!?a-zA-Z])')
 # The column in which pandas stores row numbers; not a column of the table.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__")
+_HEADER_LINES, _SET_SEPARATOR = "remove lines above the header", "set the column separator (--sep)"
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
 # Somewhere in a line: at the start of a cell, or in a date or time.
 _CODE = re.compile(r"(?<![\w.])0[0-9]")
@@ -282,8 +283,8 @@ def _explained(path: str, form: TextFormat) -> Iterator[None]:
             raise ValueError(f"{name} is empty") from None
         except errors.ParserWarning:
             raise ValueError(
-                f"{name}: all rows have more fields than the header: name every column, remove lines above the "
-                "header, or set the column separator (--sep)"
+                f"{name}: all rows have more fields than the header: name every column, {_HEADER_LINES}, or "
+                f"{_SET_SEPARATOR}"
             ) from None
         except errors.ParserError as error:
             raise ValueError(f"{name}: {_parser_reason(str(error))}") from None
@@ -308,9 +309,8 @@ def _parser_reason(text: str) -> str:
     """Return the reason that pandas gives for a damaged table, with advice."""
     if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
         expected, line, found = map(int, match.groups())
-        quote = "put quotation marks around texts that contain the separator"
-        advice = quote if expected > 1 else "remove lines above the header, or set the column separator (--sep)"
-        return f"line {line} has {found} fields, but the header has {expected}: {advice}"
+        advice = "put quotation marks around texts that contain the separator" if expected > 1 else _HEADER_LINES
+        return f"line {line} has {found} fields, but the header has {expected}: {advice}, or {_SET_SEPARATOR}"
     match = re.search(r"EOF inside string starting at row (\d+)", text)
     if match or "unexpected end of data" in text:
         where = f"row {match[1]}" if match and int(match[1]) else "the header"

@@ -187,8 +187,9 @@ class TableSchema:
         values = read_numbers(name, select_columns(frame, [name]).columns[0], self.encoder.decimal)
         bad = ~np.isfinite(values) | ((values <= 0.0) & (self.exposure is not None))
         if bad.any():
-            wanted = "a positive number" if self.exposure else "a number"
-            raise CellError(name, int(bad.argmax()) + 1, ("no exposure", f"; {wanted} is needed"))
+            row, wanted = int(bad.argmax()), "a positive number" if self.exposure else "a number"
+            found = "no exposure" if np.isnan(values[row]) else f"the exposure {values[row]:g}"
+            raise CellError(name, row + 1, (found, f"; {wanted} is needed"))
         return {"offset": np.log(values) if self.exposure else values}
 
     def targets(self, frame: DataFrame) -> Any:
@@ -229,7 +230,7 @@ def _labels(frame: Any, name: str, whole: bool) -> np.ndarray:
     good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
     if not good.all():
         row = int(np.argmin(good))
-        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; tasks are whole numbers"))
+        raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; groups are whole numbers, such as 1"))
     return numbers.astype(np.int64)
 
 

@@ -2,6 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 from grams.rows import build_grams
 
@@ -98,6 +99,28 @@ def test_linked_tasks_form_machines():
     both = read_couplings({**GROUPS, "m": ["p", "q", "q", "r"]}, FOUR)
     assert [m.tolist() for m in connected_tasks(both, 4)] == [[0, 1, 2, 3]]
     assert [m.tolist() for m in connected_tasks((), 3)] == [[0], [1], [2]]
+
+
+def test_couplings_with_names_are_matched_by_the_names_of_the_tasks():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(40, 2)), np.repeat(["a", "b", "c", "d"], 10)
+    y = X[:, 0] + rng.normal(size=40)
+    M = np.kron(np.eye(2), np.ones((2, 2)))
+    order = [2, 0, 3, 1]
+    named = pd.Series(["n", "n", "s", "s"], index=list("abcd")).iloc[order]
+    frame = pd.DataFrame(M, index=list("abcd"), columns=list("abcd")).iloc[order, ::-1]
+    expected, *found = (
+        MKMTRLRegressor(couplings={"region": value}).fit(X, y, tasks=tasks).predict(X, tasks=tasks)
+        for value in (M, named, frame)
+    )
+    for prediction in found:
+        np.testing.assert_allclose(prediction, expected, rtol=1e-6, atol=1e-8)
+    for value, message in (
+        (named.rename({"a": "e"}), "coupling 'region' has no label for task 'a'"),
+        (frame.rename({"a": "e"}), "the rows of coupling 'region' must be named .* missing: 'a'; not a task.*: 'e'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MKMTRLRegressor(couplings={"region": value}).fit(X, y, tasks=tasks)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kernelkin import MKMTRLClassifier
 from kernelkin.calibration import Link
 from kernelkin.data.folds import make_folds
 from kernelkin.data.forms import read_training
-from kernelkin.paper.model_selection.scoring import METRICS, Scorer, read_scoring, target_spreads
+from kernelkin.paper.model_selection.scoring import METRICS, PooledScorer, Scorer, read_scoring, target_spreads
 
 THEIRS = {
     "accuracy": accuracy_score,
@@ -130,3 +130,41 @@ def test_a_class_that_training_rows_lack_has_probability_zero():
     *_, alone = Scorer(data, folds, brier, classification=True).score(outputs)
     # All rows held out of the first fold are of that class: an error of one, and the squares of two probabilities.
     assert -2.0 <= alone[0] <= -1.5
+
+
+def test_a_row_of_a_class_that_training_rows_lack_is_neither_of_two_others():
+    y, rows = np.tile([0, 1, 2], 10), np.arange(30)
+    data = read_training(np.zeros((30, 1)), y, None, None, classification=True)
+    kept = [rows[y != 2], rows[rows % 2 == 0]]
+    folds = make_folds(data, [(part, np.setdiff1d(rows, part)) for part in kept], classification=True)
+    # The values of the first fold say "0", then "1"; all rows held out of it are of class 2.
+    sizes = [len(fold.held[0]) for fold in folds]
+    outputs = [[[np.full((sizes[0], 1), sign)], [np.zeros((sizes[1], 3))]] for sign in (-3.0, 3.0)]
+    zero, one = (PooledScorer(data, folds, classification=True).score(given) for given in outputs)
+    assert zero[0] == pytest.approx(one[0], rel=1e-9)
+    assert zero[2][0] == pytest.approx(one[2][0], rel=1e-9)
+
+    def first(y, values):
+        assert values.shape[1] == 3
+        return float((values[:, 2] == -np.inf).sum())
+
+    found, *_ = Scorer(data, folds, read_scoring(first, classification=True), classification=True).score(outputs[0])
+    assert found == sizes[0]
+
+
+def test_a_task_of_one_class_has_the_classes_of_the_training_rows_of_others():
+    y, tasks, rows = (
+        np.r_[np.tile([0, 1, 2], 10), np.zeros(6, dtype=int)],
+        np.repeat(["a", "b"], [30, 6]),
+        np.arange(36),
+    )
+    data = read_training(np.zeros((36, 1)), y, tasks, None, classification=True)
+    # Without class 2, both tasks of the first fold have one value, for class 1.
+    held = [np.r_[0, 1, 3, 4, rows[y == 2], 30:33], np.r_[6, 7, 33:36]]
+    folds = make_folds(data, [(np.setdiff1d(rows, part), part) for part in held], classification=True)
+    own = np.array([-3.0, 3.0, 0.0])[data.y[0][folds[0].held[0]], None]
+    scores = []
+    for sign in (-3.0, 3.0):
+        outputs = [[own, np.full((3, 1), sign)], [np.zeros((2, 3)), np.zeros((3, 3))]]
+        scores.append(PooledScorer(data, folds, classification=True).score(outputs)[2][0])
+    assert scores[0] > scores[1] + 0.1

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from models.problems import NAMES, grouped_data, long_data, targets, values
 from sklearn.base import clone
@@ -65,6 +66,32 @@ def test_a_prior_is_in_the_order_of_tasks_and_of_any_scale():
     held = MKMTRLRegressor(prior=7 * prior, shrinkage=1.0).fit(X, y, tasks=tasks)
     np.testing.assert_allclose(held.task_relationship_, prior / 3, atol=1e-12)
     assert held.tasks_.tolist() == NAMES.tolist()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "dict"])
+def test_a_prior_with_names_is_matched_by_the_names_of_the_tasks(kind):
+    X, y, _, tasks = long_data(14)
+    prior = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.0], [0.1, 0.0, 1.0]])
+    rows, columns = ([2, 0, 1], [1, 2, 0]) if kind == "pandas" else ([2, 0, 1], [2, 0, 1])
+    frame = pd.DataFrame(prior[np.ix_(rows, columns)], index=NAMES[rows], columns=NAMES[columns])
+    if kind != "pandas":
+        frame = frame.to_dict("list") if kind == "dict" else pytest.importorskip("polars").from_pandas(frame)
+    held = MKMTRLRegressor(prior=frame, shrinkage=1.0).fit(X, y, tasks=tasks)
+    np.testing.assert_allclose(held.task_relationship_, prior / 3, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("index", "columns", "message"),
+    [
+        ([*NAMES[:2], "zoe"], NAMES, rf"the rows of prior .*; missing: '{NAMES[2]}'; not a task.*: 'zoe'"),
+        (NAMES, range(3), rf"the columns of prior .*; missing: '{NAMES[0]}', .*; not a task.*: 0, 1, 2"),
+        (NAMES[[0, 1, 1]], NAMES, rf"the rows of prior .*; missing: '{NAMES[2]}'; .* given twice: '{NAMES[1]}'"),
+    ],
+)
+def test_a_prior_whose_names_are_not_those_of_the_tasks_is_refused(index, columns, message):
+    X, y, _, tasks = long_data(14)
+    with pytest.raises(ValueError, match=message):
+        MKMTRLRegressor(prior=pd.DataFrame(np.eye(3), index=index, columns=columns)).fit(X, y, tasks=tasks)
 
 
 @pytest.mark.parametrize("couplings", [None, "common"])

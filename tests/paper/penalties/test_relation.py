@@ -332,7 +332,7 @@ def test_effective_rank():
 
 def test_arguments_outside_their_range():
     for arguments, message in [
-        ({"prior": np.eye(4)}, r"prior has shape \(4, 4\); 3 components need \(3, 3\)"),
+        ({"prior": np.eye(4)}, r"prior has shape \(4, 4\), not \(3, 3\)"),
         (
             {"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])},
             r"prior is not symmetric: it differs from its transpose by up to 0\.5",

@@ -47,11 +47,15 @@ _FEWER_GRAMS = (
 
 
 class Shape(NamedTuple):
-    """The numbers of kernels, tasks and couplings of a problem."""
+    """The number of kernels, the task labels and the number of couplings of a problem."""
 
     n_kernels: int
-    n_tasks: int
+    tasks: Sequence[Any]
     n_couplings: int = 0
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.tasks)
 
     @property
     def n_components(self) -> int:
@@ -113,7 +117,7 @@ class Fit:
             kernels = source_kernels(self.kernels, data)
             if self.choose_kernel is not None:
                 kernels = [kernels[self.choose_kernel([kernel.name for kernel in kernels])]]
-        shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.n_tasks, len(couplings))
+        shape = Shape(data.X.shape[2] if kernels is None else len(kernels), data.labels.tolist(), len(couplings))
         penalty = self.penalty(shape) if callable(self.penalty) else self.penalty
         learner = self.targets.learner()
         machines: Any = self._machines(data, couplings, learner, shape.n_kernels)

@@ -14,14 +14,7 @@ import numpy as np
 
 from ...data.forms import TaskData
 from ...decompositions import inverse
-from ...kernels.grams import (
-    Scaling,
-    check_gram,
-    check_precomputed,
-    fit_scaling,
-    precomputed_names,
-    project_stack,
-)
+from ...kernels.grams import Scaling, check_gram, check_precomputed, fit_scaling, precomputed_names, project_stack
 from ...kernels.kernel import FittedKernel, evaluate
 from ..couplings import Coupling
 from .coupled import CoupledGrams
@@ -70,8 +63,7 @@ def positions_in_order(data: TaskData, parts: Sequence[np.ndarray]) -> np.ndarra
 class KernelBank:
     """The fitted or precomputed (None) kernels of a problem, and how each stack of Grams was scaled.
 
-    There is one scaling for each stack, and `link_scaling` for the part that coupled tasks share. `clipped` is as in
-    `RawGrams`.
+    Each stack has a scaling, and the part that coupled tasks share has `link_scaling`. `clipped` is as in `RawGrams`.
     """
 
     names: tuple[str, ...]

@@ -285,8 +285,7 @@ class MultiTaskCV(BaseSearch):
 class MKMTRLClassifierCV(BaseSearch):
     """`MKMTRLClassifier` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLClassifier` are
-    also available here.
+    Parameters that are not in the grid are passed to the model. Attributes of a fitted `MKMTRLClassifier` are here too.
 
     Examples
     --------
@@ -322,8 +321,7 @@ class MKMTRLClassifierCV(BaseSearch):
 class MKMTRLRegressorCV(BaseSearch):
     """`MKMTRLRegressor` with parameters chosen by cross-validation within the tasks.
 
-    Parameters that are not in the grid are passed to the model. All attributes of a fitted `MKMTRLRegressor` are
-    also available here.
+    Parameters that are not in the grid are passed to the model. Attributes of a fitted `MKMTRLRegressor` are here too.
 
     Examples
     --------

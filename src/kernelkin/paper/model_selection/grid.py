@@ -55,10 +55,7 @@ _COUPLED: dict[str, Sequence[Any]] = {
     "parsimony": PARSIMONY[:1],
     "C": COUPLED_COSTS,
 }
-_OTHERS: dict[str, Sequence[Any]] = {
-    "C": COSTS,
-    "alpha": tuple(np.logspace(-4, 0, 5).tolist()),
-}
+_OTHERS: dict[str, Sequence[Any]] = {"C": COSTS, "alpha": tuple(np.logspace(-4, 0, 5).tolist())}
 
 
 def default_grid(model: BaseEstimator, data: TaskData) -> Grid:

@@ -113,11 +113,13 @@ class BaseScorer:
     def __init__(self, data: TaskData, folds: Sequence[Fold], *, classification: bool) -> None:
         self.data, self.folds = data, folds
         self.classes = [np.unique(y) for y in data.y] if classification else None
+        # The training rows of a fold may lack a class of a task.
+        self.known = [[np.unique(y[k]) for y, k in zip(data.y, f.kept, strict=True)] for f in folds if classification]
 
     def held_out(self, f: int, t: int, n_outputs: int) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return targets and weights (q,) of a task's held-out rows in a fold; for classifiers, the task's classes."""
         fold, y, weight = self.folds[f], self.data.y[t], self.data.sample_weight[self.data.rows[t]]
-        classes = None if self.classes is None else classes_of_outputs(y[fold.kept[t]], self.classes, n_outputs)
+        classes = None if self.classes is None else classes_of_outputs(self.known[f][t], self.known[f], n_outputs)
         return y[fold.held[t]], weight[fold.held[t]], classes
 
 
@@ -174,17 +176,17 @@ class Scorer(BaseScorer):
         y, weight, classes = self.held_out(f, t, values.shape[1])
         if self.classes is None:
             return y, values[:, 0], weight
+        if values.shape[1] == 1:
+            values = np.hstack([-values, values])
+        if not self.metric.probabilities and not self.metric.ranks:
+            return y, classes[values.argmax(axis=1)], weight
+        # Classes that training rows lack have probability zero, or the lowest value.
+        every = np.union1d(self.classes[t], classes)
+        of_every = np.full((len(y), len(every)), 0.0 if self.metric.probabilities else -np.inf)
+        of_every[:, np.searchsorted(every, classes)] = values
         if self.metric.probabilities:
-            # The training rows of a fold may lack a class of the task: it has probability zero.
-            every = np.union1d(self.classes[t], classes)
-            p = np.zeros((len(y), len(every)))
-            p[:, np.searchsorted(every, classes)] = values
-            return _positions(y, every), p, weight
-        if len(classes) != 2:
-            return y, values if self.metric.ranks else classes[values.argmax(axis=1)], weight
-        if self.metric.ranks:
-            return y == classes[1], values[:, 0], weight
-        return y, classes[(values[:, 0] > 0).astype(np.intp)], weight
+            return _positions(y, every), of_every, weight
+        return (y == every[1], of_every[:, 1], weight) if len(every) == 2 else (y, of_every, weight)
 
     def _probabilities(self, outputs: Outputs) -> list[list[np.ndarray]]:
         """Convert values to probabilities, with one link fitted to all of them."""
@@ -233,12 +235,15 @@ class PooledScorer(BaseScorer):
         """Return flat arrays of values, coded targets and weights of the held-out rows of a fold."""
         columns = []
         for t, values in enumerate(outputs):
-            y, weight, classes = self.held_out(f, t, width := values.shape[1])
-            if classes is None:
+            y, weight, classes = self.held_out(f, t, values.shape[1])
+            if classes is None or self.classes is None:
                 coded = y / self.spread[t]
             else:
-                coded = np.where(y[:, np.newaxis] == (classes if width > 1 else classes[1:]), 1.0, -1.0)
-            columns.append(((values / self.spread[t]).ravel(), coded.ravel(), np.repeat(weight, width)))
+                if len(classes) == 2 < len(self.classes[t]):
+                    # A held-out row may have neither class.
+                    values = np.hstack([-values, values])
+                coded = np.where(y[:, np.newaxis] == classes[-values.shape[1] :], 1.0, -1.0)
+            columns.append(((values / self.spread[t]).ravel(), coded.ravel(), np.repeat(weight, values.shape[1])))
         return tuple(np.concatenate(column) for column in zip(*columns, strict=True))
 
 

@@ -43,8 +43,7 @@ class Outcome(NamedTuple):
 class CandidateSearch:
     """What the jobs of a cross-validation share: data, folds, and kernel values among all rows.
 
-    Kernel values are evaluated once for all folds and all lines with the same kernels, unless some lines are not of
-    kernel machines.
+    Kernel values are evaluated once for all folds and lines with the same kernels, if all lines are of kernel machines.
     """
 
     def __init__(self, data: TaskData, folds: Sequence[Fold], lines: Sequence[Line], n_jobs: int | None) -> None:

@@ -206,9 +206,7 @@ class MeanRegressor(PaperRegressor):
     (*LINEAR, "objective_", "duality_gap_", "n_iter_", "effective_rank_"),
     {"history_": ("dict of arrays", "`iteration`, `objective`, `bound` and `relative_gap`.")},
     "* alpha fit_intercept task_column tol max_iter",
-    alpha=Parameter(
-        "float", "Strength of the trace norm, in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE, 0.1
-    ),
+    alpha=Parameter("float", "Strength of the trace norm in ``(1/(2n)) |Y - XB|^2 + alpha |B|_*``.", NOT_NEGATIVE, 0.1),
     tol=PARAMETERS["tol"]._replace(default=1e-4),
     max_iter=Parameter("int", "Maximum number of steps of accelerated proximal gradient.", COUNT, 10_000),
 )

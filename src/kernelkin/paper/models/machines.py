@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from ...data.arrays import listing
+from ...data.arrays import listing, named_matrix
 from ...kernels.families import is_precomputed, resolve_kernels
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
@@ -69,13 +69,12 @@ def relation_penalty(
     if min_rank > T:
         raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:
-        if np.shape(prior) != (T, T):
-            raise ValueError(f"prior has shape {np.shape(prior)}; {T} tasks need ({T}, {T})")
+        prior = named_matrix(prior, shape.tasks, "prior")
         # Checks the prior of the tasks alone, so that errors refer to its own shape and values.
         RelationPenalty(T, prior)
         # Couplings are unrelated and have the average strength of a task.
         extended = np.eye(J)
-        extended[:T, :T] = np.asarray(prior) * (T / np.trace(prior))
+        extended[:T, :T] = prior * (T / np.trace(prior))
         prior = extended if J > T else prior
     return RelationPenalty(J, prior, shrinkage, min_rank, evenness)
 
@@ -125,7 +124,7 @@ _COMPOSED = (
 _PENALTY = Parameter(
     '{"relation", "lp", "shared", "mixed"}, penalty or callable',
     "Penalty on the kernel weights B (K, J): a name, a penalty (of `paper.penalties`, or of your own subclass of "
-    "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `n_tasks`, `n_couplings`) and "
+    "`paper.penalties.Penalty`), or a callable that takes a `Shape` (`n_kernels`, `tasks`, `n_couplings`) and "
     "returns a penalty.",
     default="relation",
 )
@@ -196,8 +195,7 @@ class AverageRegressor(PaperRegressor):
 class IMKLClassifier(PaperClassifier):
     """IMKL: independent multiple kernel learning for each task, with a p-norm penalty on the kernel weights.
 
-    The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex, and `duality_gap_` is
-    certified.
+    The penalty is ``R(B) = sum_t |b_t|_p^2``. Tasks share nothing. The problem is convex; `duality_gap_` is certified.
 
     Examples
     --------
@@ -226,8 +224,7 @@ class IMKLRegressor(PaperRegressor):
 class IKLClassifier(PaperClassifier):
     """IKL: input kernel learning, one vector of kernel weights that all tasks share.
 
-    The penalty is ``R(B) = |b|_p^2``, and every column of B equals b. The problem is convex, and `duality_gap_` is
-    certified.
+    The penalty is ``R(B) = |b|_p^2``; every column of B equals b. The problem is convex; `duality_gap_` is certified.
 
     Examples
     --------

@@ -17,9 +17,7 @@ from .machines import make_fit
 _SOLVER = PARAMETERS["solver"]._replace(
     type='{"joint", "alternating"}', constraint=[StrOptions({"joint", "alternating"})]
 )
-_MU = Parameter(
-    "float", "Strength of the relationship term, relative to the norm of each task's function.", POSITIVE, 1.0
-)
+_MU = Parameter("float", "Strength of the relationship term, relative to the norms of functions.", POSITIVE, 1.0)
 _PARAMETERS = "kernels * C targets normalize task_column solver tol max_iter n_jobs verbose callback"
 _WITH_MU = _PARAMETERS.replace("C", "C mu")
 
@@ -58,8 +56,7 @@ class MTRLClassifier(PaperClassifier):
     """MTRL: multi-task relationship learning, with a task covariance in the feature space of one kernel.
 
     It minimises ``sum_t loss_t(w_t) + 1/2 |W|_F^2 + (mu/2) tr(W inv(Omega) W')`` over W and over Omega with trace one.
-    The problem is convex, and `duality_gap_` is certified. `effective_rank_` is the effective number of shared
-    features.
+    The problem is convex; `duality_gap_` is certified. `effective_rank_` is the effective number of shared features.
 
     Examples
     --------

@@ -315,7 +315,7 @@ def _prior_roots(prior: Array, n: int) -> tuple[Array, Array]:
         raise ValueError("prior must be real, but has complex entries")
     prior = np.asarray(prior, dtype=np.float64)
     if prior.shape != (n, n):
-        raise ValueError(f"prior has shape {prior.shape}; {n} components need ({n}, {n})")
+        raise ValueError(f"prior has shape {prior.shape}, not ({n}, {n})")
     if not np.isfinite(prior).all():
         raise ValueError("prior has entries that are not finite")
     asymmetry = np.abs(prior - prior.T).max()

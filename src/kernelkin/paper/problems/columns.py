@@ -5,8 +5,7 @@ With G = G(b_t), D = diag(1/C), and P taking off the mean where there is an inte
 
     primal(a) - dual(a) = 1/2 sum_i C_i r_i^2,      r = y - c - (G + D) a,
 
-so iterations stop when this gap is small enough. They run in single precision; values and bounds are computed from a
-in double precision.
+so iterations stop when this gap is small enough. They run in single precision, and values and bounds in double.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class Evaluation:
     upper: float
     primal: float  # upper bound on the objective at B, hence on the optimum
     bound: float  # lower bound on the optimum
-    # (J, K, K) the Hessian of each machine's value in its kernel weights, where it was requested and each machine has
-    # one component.
+    # (J, K, K) the Hessian of each machine's value in its kernel weights, if requested and machines have one component.
     curvature: np.ndarray | None = None
 
     @property

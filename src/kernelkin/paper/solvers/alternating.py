@@ -113,8 +113,7 @@ def closed_form_step(B: np.ndarray, Q: np.ndarray, P: np.ndarray, Omega: np.ndar
     """The paper's eq. 8: the direction `(W / B^2) Omega`, that is `Q Omega`, projected to B >= 0.
 
     The paper normalises it to tr(B P B') = 1, which belongs to the problem with a constraint in place of mu. Here its
-    length minimises the objective along that direction. It is a fixed-point step, not a minimiser: weights may
-    oscillate.
+    length minimises the objective along that direction. It is a fixed-point step: weights may oscillate.
     """
     W = 2.0 * B**2 * Q
     direction = np.maximum(Q @ Omega, 0.0)
@@ -135,11 +134,7 @@ def _norms(B: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 WeightStep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float], np.ndarray]
-WEIGHT_STEPS: dict[str, WeightStep] = {
-    "newton": newton_step,
-    "fista": fista_step,
-    "closed_form": closed_form_step,
-}
+WEIGHT_STEPS: dict[str, WeightStep] = {"newton": newton_step, "fista": fista_step, "closed_form": closed_form_step}
 
 
 # Without shrinkage: added to B'B before its root is taken, relative to its size at the start, to keep Omega invertible.

@@ -153,8 +153,7 @@ def _stage(
 _FALL = 0.9
 # Steps that a secant model remembers.
 _MEMORY = 20
-# Pairs of a step s and a change y of the gradient with s'y below this share of |s||y| are left out: they would make the
-# matrix indefinite.
+# Pairs of a step s and a change y of the gradient with s'y below this share of |s||y| make the matrix indefinite.
 _FLAT = 1e-10
 
 

@@ -1,7 +1,6 @@
 """Algorithm 2 of the paper: learn kernel weights and relationship from pairs of rows, without Gram or T x T matrices.
 
-`PairSource` draws `Rounds`, pairs of rows of a data set. They update an `OnlineState`, which has the kernel weights at
-any time.
+`PairSource` draws `Rounds`, pairs of rows of a data set. They update an `OnlineState`, which has the kernel weights.
 """
 
 from __future__ import annotations
@@ -142,14 +141,7 @@ class OnlineRun:
     """
 
     def __init__(
-        self,
-        solver: Online,
-        n_kernels: int,
-        n_tasks: int,
-        n_rounds: int,
-        *,
-        center: bool = False,
-        verbose: int = 0,
+        self, solver: Online, n_kernels: int, n_tasks: int, n_rounds: int, *, center: bool = False, verbose: int = 0
     ) -> None:
         self.solver, self.state = solver, OnlineState(n_kernels, n_tasks)
         self.n_rounds, self.center, self.verbose = n_rounds, center, verbose

@@ -74,10 +74,7 @@ def run(repetitions: int, seed: int = 0) -> Report:
     with pinned(1):
         rows = race(
             f"{len(ParameterGrid(GRID))} candidates, 5 folds",
-            [
-                Contender(OURS, lambda: ours.fit(X, y), judge),
-                Contender(THEIRS, lambda: theirs.fit(X, y), judge_theirs),
-            ],
+            [Contender(OURS, lambda: ours.fit(X, y), judge), Contender(THEIRS, lambda: theirs.fit(X, y), judge_theirs)],
             repetitions,
         )
         times, same = rows[1].times, same_choice(ours, theirs)

@@ -24,10 +24,7 @@ KINDS = (
 )
 COVERAGES = (0.9, 0.99)
 TEST_ROWS = 40
-MODELS = {
-    "kin": KinRegressor(random_state=0, n_jobs=1),
-    "mk-mtrl": MKMTRLRegressor(C=10.0, couplings="common"),
-}
+MODELS = {"kin": KinRegressor(random_state=0, n_jobs=1), "mk-mtrl": MKMTRLRegressor(C=10.0, couplings="common")}
 
 
 def coverage(kind: int, seed: int, name: str) -> list[float]:

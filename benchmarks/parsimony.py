@@ -83,11 +83,7 @@ def measure(name: str, model: str, split: int) -> dict[str, float]:
     estimator = AverageRegressor() if parsimony is None else MKMTRLRegressor(parsimony=parsimony, couplings=couplings)
     search = MultiTaskCV(estimator, {"C": COSTS}, random_state=split)
     search.fit(problem.X, problem.y, **_tasks(problem.tasks))
-    return {
-        "score": score(search, problem),
-        "C": search.best_params_["C"],
-        "seconds": time.process_time() - began,
-    }
+    return {"score": score(search, problem), "C": search.best_params_["C"], "seconds": time.process_time() - began}
 
 
 def score(search: Any, problem: Problem) -> float:

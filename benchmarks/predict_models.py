@@ -20,14 +20,7 @@ KIN = "Kin"
 # A Gaussian process with a length scale for each column takes too long on more.
 MAX_GP_COLUMNS, MAX_GP_ROWS = 100, 200
 # Models of the paper, with C tuned.
-OURS = {
-    "AVG": "Average",
-    "IMKL": "IMKL",
-    "MTFL": "MTFL",
-    "MTRL": "MTRL",
-    "MK-MTFL": "MKMTFL",
-    "MK-MTRL": "MKMTRL",
-}
+OURS = {"AVG": "Average", "IMKL": "IMKL", "MTFL": "MTFL", "MTRL": "MTRL", "MK-MTFL": "MKMTFL", "MK-MTRL": "MKMTRL"}
 STANDARDISED, GROUPED, LATER = ("standardised",), ("grouped",), ("later",)
 
 

@@ -46,11 +46,7 @@ def run(repetitions: int, n: int = 500, n_tasks: int = 50) -> Report:
             gram = np.tensordot(b, stack, 1)
             a = machine(gram, y)[0]
             values.append(np.tensordot(b, cross, 1) @ a + np.mean(y - gram @ a))
-        return {
-            "objective": objective(found[0]),
-            "R2": mean_r2(np.column_stack(values), Yq),
-            "rounds": found[2],
-        }
+        return {"objective": objective(found[0]), "R2": mean_r2(np.column_stack(values), Yq), "rounds": found[2]}
 
     def average() -> KernelRidge:
         return KernelRidge(alpha=1 / C, kernel="precomputed").fit(gaussian_stack(X, WIDTHS).mean(axis=0), Y)

@@ -27,13 +27,7 @@ _git = subprocess.run(
 commit = _git.stdout.strip() or "an unknown commit"
 copyright = f"{author}. Version {release}, made at {commit}"
 
-extensions = [
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "numpydoc",
-    "myst_parser",
-    "sphinx_gallery.gen_gallery",
-]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser", "sphinx_gallery.gen_gallery"]
 exclude_patterns = [
     "_build",
     "results/README.md",

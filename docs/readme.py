@@ -111,10 +111,7 @@ def many_rows() -> dict[str, dict[str, str]]:
     from experiments.sigrist import PUBLISHED as OTHERS
 
     units, found = json.loads(file.read_text()), {}
-    for setting, title in (
-        ("wages", "wages: MSE"),
-        ("insteval", "ratings: MSE"),
-    ):
+    for setting, title in (("wages", "wages: MSE"), ("insteval", "ratings: MSE")):
         runs = {
             unit["run"]: float(np.mean(list(unit["scores"].values()))) for unit in units if unit["setting"] == setting
         }

@@ -13,14 +13,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from . import metrics
-from .molecules import (
-    describe_molecules,
-    fingerprints,
-    read_molecules,
-    scaffolds,
-    split_at_random,
-    split_by_scaffold,
-)
+from .molecules import describe_molecules, fingerprints, read_molecules, scaffolds, split_at_random, split_by_scaffold
 from .protocol import Metric, Setting, Split
 
 RANDOM, SCAFFOLD = "random split", "scaffold split"

@@ -83,10 +83,7 @@ def protocol(name: str, title: str, extent: Extent, goals: tuple[Goal, ...] = ()
         metric=AUC,
         settings=SETTINGS,
         split=partial(split, name),
-        models=lambda setting: [
-            *baseline_rows(name, setting, extent),
-            *kernel_rows(name, setting, extent),
-        ],
+        models=lambda setting: [*baseline_rows(name, setting, extent), *kernel_rows(name, setting, extent)],
         runs=extent.runs,
         goals=goals,
         remarks=read_remarks(name),

@@ -68,13 +68,7 @@ def load_stock(*, data_home: DataHome = None) -> Bunch:
     """
     mat = _read_mat(STOCK, data_home)
     X, y, X_test, y_test = (np.ascontiguousarray(mat[key]) for key in ("X", "Y", "Xt", "Yt"))
-    return _bunch(
-        (X, y),
-        (X_test, y_test),
-        feature_names=STOCKS,
-        target_names=list(STOCKS),
-        DESCR=getdoc(load_stock),
-    )
+    return _bunch((X, y), (X_test, y_test), feature_names=STOCKS, target_names=list(STOCKS), DESCR=getdoc(load_stock))
 
 
 def load_landmine(tasks: str = "usual", *, data_home: DataHome = None) -> Bunch:
@@ -195,12 +189,7 @@ def load_school(split: int | None = None, *, data_home: DataHome = None) -> Bunc
         # Row numbers start at 1; cast first, because the unsigned numbers of the file would wrap around.
         rows = [numbers[part].ravel().astype(np.intp) - 1 for part in ("tr", "tst")]
         parts = [tuple(values[part] for values in parts[0]) for part in rows]
-    return _bunch(
-        *parts,
-        feature_names=SCHOOL_FEATURES,
-        task_names=names,
-        DESCR=getdoc(load_school),
-    )
+    return _bunch(*parts, feature_names=SCHOOL_FEATURES, task_names=names, DESCR=getdoc(load_school))
 
 
 def load_mfeat(*, data_home: DataHome = None) -> Bunch:

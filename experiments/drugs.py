@@ -132,10 +132,7 @@ PROTOCOL = Protocol(
     split=split,
     models=models,
     runs=RUNS,
-    goals=(
-        Goal(ENTRIES, 0.858, "pairwiseMKL, Cichonska et al. 2018"),
-        Goal(ENTRIES, 0.866, "ours"),
-    ),
+    goals=(Goal(ENTRIES, 0.858, "pairwiseMKL, Cichonska et al. 2018"), Goal(ENTRIES, 0.866, "ours")),
     remarks=read_remarks("drugs"),
     introduction=(
         "Correlation r of predicted and measured responses over the test entries of all drugs, then their RMSE, then "

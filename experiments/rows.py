@@ -18,11 +18,7 @@ POWERS = (2.0, 8.67)
 
 
 def paper_rows(
-    kind: str,
-    kernels: Any,
-    costs: Sequence[float] = COSTS,
-    powers: Sequence[float] = POWERS,
-    **options: Any,
+    kind: str, kernels: Any, costs: Sequence[float] = COSTS, powers: Sequence[float] = POWERS, **options: Any
 ) -> list[Model]:
     """The models of the paper on one list of kernels; `kind` is "Classifier" or "Regressor".
 

@@ -84,10 +84,6 @@ PROTOCOL = Protocol(
     split=split,
     models=models,
     paper={(MANY.name, model): figure for model, figure in _FIGURES.items()},
-    goals=(
-        Goal(MANY.name, 0.213, "the paper"),
-        Goal(FEW.name, 0.213, "the paper"),
-        Goal(FEW.name, 0.235, "ours"),
-    ),
+    goals=(Goal(MANY.name, 0.213, "the paper"), Goal(FEW.name, 0.213, "the paper"), Goal(FEW.name, 0.235, "ours")),
     remarks=read_remarks("school", "rows"),
 )

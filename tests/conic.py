@@ -52,17 +52,7 @@ def _solve(objective, limits=()):
 
 
 def conic_optimum(
-    stacks,
-    ys,
-    C,
-    mu,
-    loss,
-    prior=None,
-    shrinkage=0.1,
-    min_rank=1.0,
-    evenness=0.0,
-    fit_intercept=True,
-    epsilon=0.1,
+    stacks, ys, C, mu, loss, prior=None, shrinkage=0.1, min_rank=1.0, evenness=0.0, fit_intercept=True, epsilon=0.1
 ):
     """Minimise sum_t L_t(b_t) + (mu/2) tr(inv(Gamma) B inv(Omega) B') jointly over all w, B (K, T) and Omega (T, T).
 

@@ -20,10 +20,7 @@ def exists(page, target):
 
 def links(page):
     text = page.read_text()
-    return [
-        *re.findall(r"\]\(([^)\s]+)\)", text),
-        *re.findall(r"^(?:```{image}|:target:) (\S+)", text, re.MULTILINE),
-    ]
+    return [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"^(?:```{image}|:target:) (\S+)", text, re.MULTILINE)]
 
 
 def test_links_point_to_existing_files():

@@ -241,11 +241,7 @@ def test_the_same_data_in_another_form():
 
 
 def test_classes_in_another_form():
-    for y in [
-        pd.Categorical(CLASSES),
-        pd.Series(CLASSES, dtype="string"),
-        CLASSES.tolist(),
-    ]:
+    for y in [pd.Categorical(CLASSES), pd.Series(CLASSES, dtype="string"), CLASSES.tolist()]:
         assert_same(read(y=y, classification=True), read(y=CLASSES, classification=True))
 
 

@@ -91,10 +91,7 @@ def test_categories_are_labels(library):
     [
         (DAYS, r"X, column 'd' holds dates or times \("),
         ([timedelta(days=k) for k in range(N)], r"X, column 'd' holds dates or times \("),
-        (
-            ["tall"] * N,
-            r"X, column 'd': could not convert string to float: 'tall': pass a data frame",
-        ),
+        (["tall"] * N, r"X, column 'd': could not convert string to float: 'tall': pass a data frame"),
         ([1, None] * 6, r"X, column 'd': Input X contains NaN: pass a data frame to KinRegressor"),
     ],
 )

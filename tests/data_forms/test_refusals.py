@@ -31,10 +31,7 @@ NAN = rf"Input X contains NaN(\.$|: {ENCODE})"
 
 ROWS = {
     "one dimension": (X[:, 0], r"Expected 2D array, got 1D array instead:"),
-    "three dimensions": (
-        X[:, :, None],
-        r"X: Found array with dim 3(, while dim|\. Reader expected) <= 2.*\.$",
-    ),
+    "three dimensions": (X[:, :, None], r"X: Found array with dim 3(, while dim|\. Reader expected) <= 2.*\.$"),
     "ragged": ([[1.0, 2.0]] * (N - 1) + [[1.0]], r"X is not an array: setting an array element with a sequence\. .*"),
     "no columns": (X[:, :0], r"X: Found array with 0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1 is"),
     "NaN": (put(X, (3, 1), np.nan), rf"X, column 1: {NAN}"),
@@ -49,10 +46,7 @@ ROWS = {
     "complex": (X + 1j, r"X: Complex data not supported\n"),
     "masked": (np.ma.masked_greater(X, 0.5), r"X has masked values: fill them in or leave them out$"),
     "sparse": (csr_array(X), r"Sparse data was passed for X, but dense data is required\. Use '\.toarray\(\)'"),
-    "too large": (
-        1e160 * X,
-        r"X has values of size 2\.33e\+160; above 1\.34e\+151 a fit overflows: rescale X$",
-    ),
+    "too large": (1e160 * X, r"X has values of size 2\.33e\+160; above 1\.34e\+151 a fit overflows: rescale X$"),
     "a column of text beside one with NaN": (frame(a=np.nan, b="tall"), rf"X, column 'b': {TEXT}"),
     "a column of dates": (
         frame(b=DAYS),
@@ -73,10 +67,7 @@ ROWS = {
 }
 
 REGRESSION = {
-    "None": (
-        None,
-        r"This estimator requires y to be passed, but the target y is None: pass the target of each row",
-    ),
+    "None": (None, r"This estimator requires y to be passed, but the target y is None: pass the target of each row"),
     "too short": (Y[:-1], r"X has 12 rows, but y has 11$"),
     "a number": (3, r"y must have shape \(n,\) or \(n, n_tasks\), not \(\)$"),
     "no columns": (np.zeros((N, 0)), r"y has no columns; every column must be a task$"),
@@ -243,10 +234,7 @@ def test_wide_targets_beside_tasks_are_refused():
 
 def test_data_without_rows_are_refused():
     assert_refused(
-        r"X: Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required",
-        read,
-        X[:0],
-        Y[:0],
+        r"X: Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required", read, X[:0], Y[:0]
     )
 
 

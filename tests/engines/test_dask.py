@@ -13,7 +13,8 @@ from kernelkin import KinRegressor
 from kernelkin.engines import Dask, read_engine
 from kernelkin.exceptions import ClusterError
 from kernelkin.kin import fit as kin_fit
-from kernelkin.mixed import Structure, covariance, structures
+from kernelkin.mixed import covariance, structures
+from kernelkin.mixed.structures import Structure
 
 CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 

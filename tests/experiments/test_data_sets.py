@@ -67,8 +67,7 @@ def test_stock_predicts_the_next_week():
 
 @needs(data_files.LANDMINE)
 @pytest.mark.parametrize(
-    ("tasks", "fields"),
-    [("usual", [*range(1, 11), *range(16, 25)]), ("literal", range(1, 20)), ("all", range(1, 30))],
+    ("tasks", "fields"), [("usual", [*range(1, 11), *range(16, 25)]), ("literal", range(1, 20)), ("all", range(1, 30))]
 )
 def test_landmine_tasks(tasks, fields):
     mines = load_landmine(tasks)

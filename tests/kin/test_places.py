@@ -5,7 +5,8 @@ import pytest
 
 from kernelkin import KinClassifier, KinRegressor
 from kernelkin.kin import fit as kin_fit
-from kernelkin.mixed import Structure, structures
+from kernelkin.mixed import structures
+from kernelkin.mixed.structures import Structure
 from mixed.test_places import Shards
 
 LIKE = Structure("slopes and common smooth", common=True)

@@ -401,10 +401,7 @@ def test_deviations_are_those_of_held_out_residuals_on_average(fitted):
 @pytest.mark.parametrize(
     "cv, match",
     [
-        (
-            [(np.arange(12), np.arange(10, N))],
-            "fold 0 must hold out rows of no other fold, and train on",
-        ),
+        ([(np.arange(12), np.arange(10, N))], "fold 0 must hold out rows of no other fold, and train on"),
         ([CV[0], CV[0]], "fold 1 must"),
         ([(np.arange(6), np.arange(6, 12))], "fold 0 must"),
         ([CV[0], (np.arange(12), [])], "fold 1"),

@@ -60,11 +60,7 @@ GROUPS = {
         3 * GIB,
     ),
     "version 2, a group above is tighter": (
-        {
-            "proc/self/cgroup": "0::/job/step\n",
-            **version_2("/job", 2 * GIB, GIB),
-            **version_2("/job/step", "max", GIB),
-        },
+        {"proc/self/cgroup": "0::/job/step\n", **version_2("/job", 2 * GIB, GIB), **version_2("/job/step", "max", GIB)},
         GIB,
     ),
     "version 2, in a container, whose group is the root": (

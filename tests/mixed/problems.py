@@ -7,22 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from kernelkin.kin.losses import LOSSES
-from kernelkin.mixed import (
-    Additive,
-    Bernoulli,
-    Constant,
-    Curves,
-    Gaussian,
-    Given,
-    Layout,
-    Level,
-    Linear,
-    MixedModel,
-    Part,
-    Smooth,
-    TaskKernel,
-)
-from kernelkin.mixed.model import flatten
+from kernelkin.mixed.covariance import Layout
+from kernelkin.mixed.likelihoods import Bernoulli, Gaussian
+from kernelkin.mixed.model import MixedModel, Part, flatten
+from kernelkin.mixed.terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, TaskKernel
 
 # Those that have a mode to find: of two classes, and of all losses but the squared one.
 LAPLACE = {"bernoulli": Bernoulli()} | {name: LOSSES[name].likelihood() for name in LOSSES if name != "squared"}

@@ -5,21 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelkin.mixed import (
-    Bernoulli,
-    FittedStructure,
-    Gaussian,
-    Layout,
-    MixedData,
-    MixedModel,
-    Part,
-    Search,
-    Structure,
-    average,
-    structures,
-)
-from kernelkin.mixed.average import Member
+from kernelkin.mixed import average, structures
+from kernelkin.mixed.average import Member, Search
+from kernelkin.mixed.covariance import Layout
 from kernelkin.mixed.effects import variance_shares
+from kernelkin.mixed.likelihoods import Bernoulli, Gaussian
+from kernelkin.mixed.model import MixedModel, Part
+from kernelkin.mixed.structures import FittedStructure, MixedData, Structure
 from kernelkin.mixed.terms import matern, squared_distances
 
 SLOPES = Structure("slopes")

@@ -6,11 +6,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from kernelkin.kin.losses import Poisson
-from kernelkin.mixed import Bernoulli, Layout, Level, MixedModel, Part
-from kernelkin.mixed.covariance import Prior
-from kernelkin.mixed.likelihoods import LabelRegression
-from kernelkin.mixed.model import flatten
-from kernelkin.mixed.terms import JITTER
+from kernelkin.mixed.covariance import Layout, Prior
+from kernelkin.mixed.likelihoods import Bernoulli, LabelRegression
+from kernelkin.mixed.model import MixedModel, Part, flatten
+from kernelkin.mixed.terms import JITTER, Level
 from mixed.problems import LAPLACE, LIKELIHOODS, make_model, make_rows, terms_of
 
 ROWS = make_rows()

@@ -12,11 +12,10 @@ from scipy.optimize import approx_fprime
 import kernelkin.kin.fit
 from kernelkin import KinRegressor
 from kernelkin.kin.effects import column_effect
-from kernelkin.mixed import FittedStructure, MixedData, Structure
 from kernelkin.mixed.columns import GroupMeans
 from kernelkin.mixed.effects import GroupPosterior, training_rows
 from kernelkin.mixed.model import flatten
-from kernelkin.mixed.structures import FEW_STRUCTURES
+from kernelkin.mixed.structures import FEW_STRUCTURES, FittedStructure, MixedData, Structure
 from kernelkin.storage.model_files import load_model, save_model
 from mixed.problems import task_values
 

@@ -9,8 +9,8 @@ import pytest
 
 from engines.dask_cluster import two_processes
 from kernelkin.engines import Dask, Threads
-from kernelkin.mixed import Layout, covariance, rows
-from kernelkin.mixed.covariance import HERE, Place
+from kernelkin.mixed import covariance, rows
+from kernelkin.mixed.covariance import HERE, Layout, Place
 from mixed.problems import BY_FEATURES, LIKELIHOODS, SIZES, make_model, make_rows, terms_of
 
 ROWS = make_rows()

@@ -7,22 +7,20 @@ import pytest
 from scipy import sparse
 
 from kernelkin.calibration import choose_units
-from kernelkin.mixed import (
-    Constant,
-    FittedStructure,
-    Layout,
-    Level,
-    Linear,
-    MixedData,
-    MixedModel,
-    Part,
-    Structure,
-    structures,
-)
+from kernelkin.mixed import structures
 from kernelkin.mixed.columns import Columns, weighted_quantiles
+from kernelkin.mixed.covariance import Layout
 from kernelkin.mixed.effects import GroupPosterior, wide_contrasts
-from kernelkin.mixed.model import flatten
-from kernelkin.mixed.structures import choose_knots, choose_landmarks, landmark_count
+from kernelkin.mixed.model import MixedModel, Part, flatten
+from kernelkin.mixed.structures import (
+    FittedStructure,
+    MixedData,
+    Structure,
+    choose_knots,
+    choose_landmarks,
+    landmark_count,
+)
+from kernelkin.mixed.terms import Constant, Level, Linear
 
 
 def test_levels_and_noise_are_those_of_a_linear_mixed_model():

@@ -228,8 +228,7 @@ def test_what_has_no_errors_of_each_task_is_refused():
         weight = np.linspace(1, 2, N) if "weights" in change else None
         given = np.where(np.eye(N, T) > 0, np.nan, Y) if "missing" in change else Y
         with pytest.raises(
-            ValueError,
-            match=f"^per_task=True chooses weights by held-out errors of each task, which needs {reason}$",
+            ValueError, match=f"^per_task=True chooses weights by held-out errors of each task, which needs {reason}$"
         ):
             model.fit(FEATURES[0], given, sample_weight=weight)
 

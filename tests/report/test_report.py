@@ -281,9 +281,7 @@ def test_what_is_the_same_for_all_groups_is_said_once(many):
 
 @pytest.mark.parametrize(
     ("make", "reason"),
-    [
-        (lambda: MKMTRLRegressor("precomputed").fit((X @ X.T)[:, :, None], Y, tasks=TASKS), "the model keeps no rows"),
-    ],
+    [(lambda: MKMTRLRegressor("precomputed").fit((X @ X.T)[:, :, None], Y, tasks=TASKS), "the model keeps no rows")],
 )
 def test_a_page_without_effects_says_why(make, reason):
     found = content(make().report())["drivers"]

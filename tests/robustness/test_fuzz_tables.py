@@ -60,10 +60,7 @@ REFUSED = {
         "a,b\ncaf\u00e9,2\n".encode("latin-1"),
         "has the byte 0xe9, which is not UTF-8: .* use --encoding cp1252",
     ),
-    "lines above the header": (
-        b"# made by a machine\na,b\n1,2\n",
-        "more fields .* remove lines above the header",
-    ),
+    "lines above the header": (b"# made by a machine\na,b\n1,2\n", "more fields .* remove lines above the header"),
     "JSON": (b'[{"a": 1, "b": 2}, {"a": 3, "b": 4}]', "is JSON, HTML or XML, not a table"),
     "HTML": (b"<!DOCTYPE html>\n<p>Not found, a\n", "is JSON, HTML or XML, not a table"),
 }

@@ -224,11 +224,7 @@ def test_nothing_in_the_table_is_changed():
 
 def test_times_of_day():
     for values, words, features in [
-        (
-            ["08:30", "14:00", "23:15", "08:45"],
-            "time of day written like 17:45, as",
-            ["time", "hour sin", "hour cos"],
-        ),
+        (["08:30", "14:00", "23:15", "08:45"], "time of day written like 17:45, as", ["time", "hour sin", "hour cos"]),
         (
             ["1/31/2024 2:30 PM", "2/1/2024 9:00 AM"] * 2,
             "date written like 12/31/2024 05:45 PM, as",

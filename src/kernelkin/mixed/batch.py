@@ -11,19 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import (
-    Array,
-    diagonals,
-    invert,
-    library,
-    like,
-    on_device,
-    sparse_sums,
-    sparse_times,
-    swap,
-    to_float,
-    zeros,
-)
+from .arrays import Array, diagonals, invert, library, like, on_device, sparse_sums, sparse_times, swap, to_float, zeros
 from .rows import Pairs, Rows
 from .terms import JITTER, Term
 

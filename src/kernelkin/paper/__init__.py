@@ -15,8 +15,8 @@ if not TYPE_CHECKING:
         if name in _SEARCHES:
             return getattr(import_module(".model_selection", __name__), name)
         models = import_module(".models", __name__) if name[:1].isupper() or name == "__all__" else None
-        if models is not None and name == "__all__":
-            return [*models.__all__, *_SEARCHES]
-        if models is not None and name in models.__all__:
+        if name == "__all__":
+            return [*(each for each in dir(models) if each[:1].isupper()), *_SEARCHES]
+        if models is not None and hasattr(models, name):
             return getattr(models, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -258,7 +258,7 @@ class GradientBoosting(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Z, errors = self._design(X, groups), dict[Any, float]()
+        Z, errors = np.column_stack([groups[0], X]), dict[Any, float]()
         # Each fold has targets of all sizes or classes; the only row of a class is never held out.
         folds, order = np.empty(len(y), dtype=np.intp), np.random.RandomState(self.random_state).permutation(len(y))
         folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % FOLDS
@@ -268,7 +268,14 @@ class GradientBoosting(Baseline):
             loss = np.zeros(len(TREES))
             for k in range(FOLDS) if len(y) >= 2 * FOLDS else ():
                 held, model = folds == k, self._trees(Z[folds != k], y[folds != k], *setting, TREES[-1])
-                for i, found in enumerate(self._stages(model, Z[held])):
+                # Predictions with each number of trees.
+                name = "predict_proba" if self.classification else "predict"
+                if hasattr(model, "booster_"):
+                    stages = {count: getattr(model, name)(Z[held], num_iteration=count) for count in TREES}
+                else:
+                    parts = getattr(model[-1], f"staged_{name}")(model[:-1].transform(Z[held]))
+                    stages = dict(enumerate(parts, start=1))
+                for i, found in enumerate(stages[count] for count in TREES):
                     if self.classification:
                         loss[i] -= np.log(np.maximum(found[np.arange(len(found)), y[held]], 1e-12)).sum()
                     else:
@@ -299,19 +306,9 @@ class GradientBoosting(Baseline):
         first = compose.ColumnTransformer([("means", means, [0])], remainder="passthrough")
         return pipeline.make_pipeline(first if len(y) >= 2 * FOLDS else "passthrough", trees).fit(Z, y)
 
-    def _stages(self, model: Any, Z: np.ndarray) -> list[np.ndarray]:
-        """Return predictions with each number of trees."""
-        name = "predict_proba" if self.classification else "predict"
-        if hasattr(model, "booster_"):
-            return [getattr(model, name)(Z, num_iteration=count) for count in TREES]
-        stages = list(getattr(model[-1], f"staged_{name}")(model[:-1].transform(Z)))
-        return [stages[count - 1] for count in TREES]
-
-    def _design(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        return np.column_stack([np.where(groups[0] >= 0, groups[0], np.nan), X])
-
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        Z = self._design(X, groups)
+        # Both libraries treat the code -1 of a new group as unknown.
+        Z = np.column_stack([groups[0], X])
         return self.model_.predict_proba(Z) if self.classification else self.model_.predict(Z)
 
 

@@ -54,11 +54,6 @@ class Comparison(NamedTuple):
     # The goodness of the same prediction for all of these rows: their mean or, for classes, the shares of the classes.
     constant: float = 0.0
 
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether no model predicts better than a constant."""
-        return not max(map(self.goodness, self.scores)) > self.constant
-
     def goodness(self, name: str) -> float:
         """Return R², or minus the log loss, of a model; larger is better."""
         scores = self.scores[name]
@@ -148,7 +143,7 @@ class SharingReport:
 
     def _answer(self, found: Comparison) -> str:
         """Return a sentence on the best model and its closest competitor."""
-        if found.is_hopeless:
+        if not max(map(found.goodness, found.scores)) > found.constant:
             return f"{'the mean' if self._is_regression else 'the shares of the classes'}; no model predicts better"
         if not found.gains:
             return f"{self.name} ({self.makers[self.name]}), which was compared with nothing"

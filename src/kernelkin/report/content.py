@@ -116,7 +116,7 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                 "question": question,
                 "score": R2 if R2 in found.scores[report.name] else LOG_LOSS,
                 "level": LEVEL,
-                "hopeless": found.is_hopeless,
+                "constant": found.constant,
                 "n_tasks": int((found.test_rows > 0).sum()),
                 "n_rows": int(found.test_rows.sum()),
                 "models": models,

@@ -7,12 +7,7 @@ import pytest
 from grams.rows import build_grams
 
 from conic import _feature_map, _loss
-from kernelkin import (
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    gaussian_kernels,
-    linear_kernels,
-)
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, linear_kernels
 from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import MultiTaskKernelRegressor

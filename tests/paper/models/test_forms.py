@@ -6,12 +6,7 @@ import pytest
 from models.problems import NAMES, long_data, targets, values, wide_data
 from sklearn.base import clone, is_classifier
 
-from kernelkin import (
-    MKMTRLRegressor,
-    gaussian_kernels,
-    linear_kernels,
-    view_kernels,
-)
+from kernelkin import MKMTRLRegressor, gaussian_kernels, linear_kernels, view_kernels
 from kernelkin.estimators import place
 
 

@@ -22,10 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 from kernelkin.data import TaskKFold
 
-MODELS = {
-    "hinge": MKMTRLClassifier(),
-    "squared": MKMTRLRegressor(),
-}
+MODELS = {"hinge": MKMTRLClassifier(), "squared": MKMTRLRegressor()}
 FOLDS = KFold(3, shuffle=True, random_state=0)
 LEFT_OUT = LeaveOneGroupOut()
 

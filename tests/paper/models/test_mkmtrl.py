@@ -9,12 +9,7 @@ from models.problems import NAMES, grouped_data, long_data, targets, values
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from kernelkin import (
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    gaussian_kernels,
-    polynomial_kernels,
-)
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels, polynomial_kernels
 from kernelkin.exceptions import CollapseWarning
 from kernelkin.paper.penalties import effective_rank
 from kernelkin.paper.solvers import SOLVERS, Alternating

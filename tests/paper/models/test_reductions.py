@@ -7,11 +7,7 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
-from kernelkin import (
-    MKMTRLClassifier,
-    MKMTRLRegressor,
-    gaussian_kernels,
-)
+from kernelkin import MKMTRLClassifier, MKMTRLRegressor, gaussian_kernels
 
 
 def scaled_gram(model, X, Z, task):

@@ -139,11 +139,7 @@ def test_offset_and_unit_of_the_targets_do_not_matter(loss, max_exact):
 
 @pytest.mark.parametrize(
     ("n_tasks", "n", "options"),
-    [
-        (40, 60, {}),
-        (3, 800, {}),
-        (1, 6000, {"kernels": "linear", "max_exact": 500}),
-    ],
+    [(40, 60, {}), (3, 800, {}), (1, 6000, {"kernels": "linear", "max_exact": 500})],
     ids=["many small tasks", "few large tasks", "Nystroem"],
 )
 def test_the_memory_of_a_fit_is_bounded_and_not_by_far(n_tasks, n, options):

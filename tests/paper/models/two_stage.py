@@ -1,9 +1,6 @@
 """Problems for the tests of two-stage models."""
 
-from kernelkin import (
-    TwoStageMKMTRLClassifier,
-    TwoStageMKMTRLRegressor,
-)
+from kernelkin import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
 from kernelkin.datasets import make_related_tasks
 
 BOTH = {"classification": TwoStageMKMTRLClassifier, "regression": TwoStageMKMTRLRegressor}

@@ -28,10 +28,7 @@ SMOOTH = {
     "lp 300": LpPenalty(p=300.0),
     "shared 4": SharedLpPenalty(p=4.0),
 }
-INDICATORS = {
-    "fixed": FixedWeights(np.random.default_rng(20).uniform(size=(K, J))),
-    "simplex": SimplexPenalty(),
-}
+INDICATORS = {"fixed": FixedWeights(np.random.default_rng(20).uniform(size=(K, J))), "simplex": SimplexPenalty()}
 CASES = {**SMOOTH, **INDICATORS}
 # Matrices with zeros, equal entries and entries of very different size among them.
 MATRICES = arrays(np.float64, (K, J), elements=st.just(0.0) | st.floats(1e-3, 1e2))

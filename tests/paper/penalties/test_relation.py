@@ -337,10 +337,7 @@ def test_arguments_outside_their_range():
             {"prior": np.array([[1, 0, 0], [0.5, 1, 0], [0, 0, 1]])},
             r"prior is not symmetric: it differs from its transpose by up to 0\.5",
         ),
-        (
-            {"prior": np.diag([1.0, 1.0, -0.25])},
-            r"prior is not positive definite: its smallest eigenvalue is -0\.25",
-        ),
+        ({"prior": np.diag([1.0, 1.0, -0.25])}, r"prior is not positive definite: its smallest eigenvalue is -0\.25"),
         ({"prior": np.ones((3, 3))}, r"prior is not positive definite: its smallest eigenvalue is -?\d.+"),
         ({"prior": np.full((3, 3), np.nan)}, "prior has entries that are not finite"),
         ({"shrinkage": -0.1}, r"shrinkage must be in \[0, 1\], got -0.1"),

@@ -77,11 +77,7 @@ CASES = {
         lambda rng: np.repeat(rng.exponential(size=(K, 1)), T, axis=1),
         lambda: conic_lp(STACKS, YS, C, MU, LOSS, 3.0, shared=True),
     ),
-    "fixed": (
-        penalised(FixedWeights(GIVEN)),
-        lambda rng: GIVEN,
-        lambda: conic_fixed(STACKS, YS, C, LOSS, GIVEN),
-    ),
+    "fixed": (penalised(FixedWeights(GIVEN)), lambda rng: GIVEN, lambda: conic_fixed(STACKS, YS, C, LOSS, GIVEN)),
     "simplex": (penalised(SimplexPenalty()), on_simplex, lambda: conic_simplex(STACKS, YS, C, LOSS)),
     "mixed norm, p=2": (
         MixedNormProblem(GRAMS, MACHINES, LOSSES[LOSS], MixedNorm(2.0)),
@@ -103,11 +99,7 @@ CASES = {
         covariance(4),
         lambda: conic_spectral(PHI, ROWS, YS, C, LOSS, 0.0, 1.0),
     ),
-    "tasks": (
-        spectral(GRAM_FORM, 1.0, 0.5),
-        covariance(T),
-        lambda: conic_spectral(PHI, ROWS, YS, C, LOSS, 1.0, 0.5),
-    ),
+    "tasks": (spectral(GRAM_FORM, 1.0, 0.5), covariance(T), lambda: conic_spectral(PHI, ROWS, YS, C, LOSS, 1.0, 0.5)),
 }
 
 

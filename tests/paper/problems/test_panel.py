@@ -266,8 +266,7 @@ def test_a_device_gives_the_same_fit_on_precomputed_kernels(device):
 def test_a_device_is_for_wide_data():
     X, y = RNG.normal(size=(20, 2)), RNG.normal(size=20)
     with pytest.raises(
-        ValueError,
-        match=r"^device='cpu' is only for wide data \(y with a column for each task\) with the squared loss",
+        ValueError, match=r"^device='cpu' is only for wide data \(y with a column for each task\) with the squared loss"
     ):
         MKMTRLRegressor(device="cpu").fit(X, y)
 

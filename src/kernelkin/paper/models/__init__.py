@@ -20,32 +20,3 @@ from .machines import (
 )
 from .spectral import MTFLClassifier, MTFLRegressor, MTRLClassifier, MTRLRegressor
 from .two_stage import TwoStageMKMTRLClassifier, TwoStageMKMTRLRegressor
-
-__all__ = [
-    "AverageClassifier",
-    "AverageRegressor",
-    "FESRegressor",
-    "IKLClassifier",
-    "IKLRegressor",
-    "IMKLClassifier",
-    "IMKLRegressor",
-    "LassoRegressor",
-    "MKLSAClassifier",
-    "MKMTFLClassifier",
-    "MKMTFLRegressor",
-    "MKMTRLClassifier",
-    "MKMTRLRegressor",
-    "MRCERegressor",
-    "MTFLClassifier",
-    "MTFLRegressor",
-    "MTRLClassifier",
-    "MTRLRegressor",
-    "MeanRegressor",
-    "MultiTaskKernelClassifier",
-    "MultiTaskKernelRegressor",
-    "OLSRegressor",
-    "STLClassifier",
-    "STLRegressor",
-    "TwoStageMKMTRLClassifier",
-    "TwoStageMKMTRLRegressor",
-]

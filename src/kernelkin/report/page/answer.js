@@ -20,7 +20,7 @@ function answerSection(models) {
 /* What a comparison with simpler models says: words, and a colour. */
 function verdictOn(C) {
   const others = C.models.filter((other) => !other.ours), title = bestOther(C).title;
-  if (C.hopeless) {
+  if (Math.max(...C.models.map((other) => other.mean)) <= C.constant) {
     return [`No model predicts better than the ${C.score === "R²" ? "mean" : "shares of the classes"}`, "bad"];
   }
   if (others.some((other) => other.sign < 0)) return [`${capital(title)} is better here`, "bad"];

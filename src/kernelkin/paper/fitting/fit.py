@@ -54,13 +54,9 @@ class Shape(NamedTuple):
     n_couplings: int = 0
 
     @property
-    def n_tasks(self) -> int:
-        return len(self.tasks)
-
-    @property
     def n_components(self) -> int:
         """The number J of columns of the kernel weights B (K, J): one per task, then one per coupling."""
-        return self.n_tasks + self.n_couplings
+        return len(self.tasks) + self.n_couplings
 
 
 @dataclass(frozen=True, kw_only=True)

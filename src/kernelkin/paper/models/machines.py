@@ -65,7 +65,7 @@ def relation_penalty(
     shape: Shape, *, prior: Any = None, shrinkage: float = 0.1, min_rank: float = 1.0, evenness: float = 0.0
 ) -> RelationPenalty:
     """Return the relationship penalty of tasks and couplings; `prior` and `min_rank` are those of the tasks."""
-    T, J = shape.n_tasks, shape.n_tasks + shape.n_couplings
+    T, J = len(shape.tasks), len(shape.tasks) + shape.n_couplings
     if min_rank > T:
         raise ValueError(f"min_rank={min_rank:g} is larger than the number of tasks, {T}")
     if prior is not None:

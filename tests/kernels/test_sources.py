@@ -54,9 +54,7 @@ def test_kernels_of_an_encoded_table_go_by_its_columns():
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)) * [1000, 1]
 Y, TASKS = X[:, 1] + X[:, 0] / 1000, np.repeat(["a", "b"], 20)
-MESSAGE = (
-    "the standard deviation of column 0 is 1.* times that of column 1, so Gaussian kernels on all columns depend mostly"
-)
+MESSAGE = "the standard deviation of column 0 is 1.* times that of column 1, so kernels of distances depend mostly"
 MODELS = {
     "a single model": MKMTRLRegressor(),
     "two stages": TwoStageMKMTRLRegressor(n_rounds=100, random_state=0),

@@ -80,7 +80,7 @@ def load_problem(arguments: Namespace) -> TableProblem:
     exposures = [name for name in (arguments.offset, arguments.exposure) if name is not None]
     if exposures and not _loss(arguments).takes_offset:
         takers = " or ".join(loss.name for loss in LOSSES.values() if loss.takes_offset)
-        raise ValueError(f"--offset and --exposure are for counts: add --loss {takers}")
+        raise ValueError(f"--offset and --exposure need --loss {takers}")
     special = [*targets, *tasks, *exposures, *arguments.drop]
     encoder = TableEncoder(decimal=arguments.decimal, day_first=arguments.day_first)
     with in_file(arguments.data):
@@ -93,9 +93,9 @@ def load_problem(arguments: Namespace) -> TableProblem:
         problem.options["day_first"] = any(column.date_format.startswith("%d/") for column in encoder.columns_)
     with in_file(arguments.data, problem.frame):
         problem.schema.options(problem.frame)
-        for name in () if _loss(arguments).is_linear else targets:
-            counts = problem.frame[name].to_numpy(dtype=np.float64)
-            refuse_cells(name, counts, (counts < 0) | (counts % 1 > 0), "not a count")
+        for name in targets if problem.regression else ():
+            values, loss = problem.frame[name].to_numpy(dtype=np.float64), _loss(arguments)
+            refuse_cells(name, values, loss.faults(values), f"not a {loss.target}")
     return problem
 
 

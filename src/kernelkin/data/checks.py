@@ -285,6 +285,16 @@ def read_groupings(tasks: Any) -> dict[Any, np.ndarray]:
     return {None: check_labels(tasks)}
 
 
+def read_groups(X: Any, tasks: Any, column: Any = None) -> tuple[Any, dict[Any, np.ndarray]]:
+    """Return X without the columns of groups, and groupings by name, that of the tasks first; none without tasks."""
+    rows = read_rows(X)
+    if column is None:
+        return rows, {} if tasks is None else read_groupings(tasks)
+    if tasks is not None:
+        raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={column!r}")
+    return split_task_columns(rows, column)
+
+
 def order_groupings(given: dict[Any, np.ndarray], names: Collection[Any]) -> list[np.ndarray]:
     """Return groupings in the order of the `names` of the fit; by position if there is one, or one has no names."""
     if set(given) == set(names):
@@ -297,9 +307,7 @@ def order_groupings(given: dict[Any, np.ndarray], names: Collection[Any]) -> lis
 
 def first_labels(X: Any, tasks: Any, column: Any = None, name: Any = None) -> np.ndarray | None:
     """Return the group of each row (n,) in the grouping `name`, else in the first one; None without groups."""
-    if tasks is None and column is not None:
-        tasks = split_task_columns(read_rows(X), column)[1]
-    groups = {} if tasks is None else read_groupings(tasks)
+    groups = read_groups(X, tasks, column)[1]
     return groups.get(name, next(iter(groups.values()), None))
 
 

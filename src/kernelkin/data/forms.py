@@ -19,9 +19,7 @@ from .checks import (
     check_weights,
     encode_tasks,
     order_groupings,
-    read_groupings,
-    read_rows,
-    split_task_columns,
+    read_groups,
 )
 
 Form = Literal["long", "wide", "single"]
@@ -118,7 +116,8 @@ def read_training(
             "This estimator requires y to be passed, but the target y is None: pass the target of each row, "
             "as in fit(X, y, tasks=...)"
         )
-    rows, groups = _split_tasks(X, tasks, task_column, encode)
+    rows, groups = read_groups(X, tasks, task_column)
+    rows = encode(rows) if encode is not None and isinstance(rows, Table) else rows
     (task_name, tasks), *further = groups.items() or [(None, tasks)]
     X = check_rows(rows, fitting=True, precomputed=precomputed, task_column=task_column)
     Y = check_targets(y, classification=classification, tasks_given=tasks is not None)
@@ -158,7 +157,8 @@ def read_queries(
     `known`, `form`, `task_name` and `groupings` are the tasks (T,) and the rest of the training data. Tasks that were
     not in training get code -1 or, without `allow_unknown`, raise an error; `new_tasks` (E,) have features.
     """
-    rows, groups = _split_tasks(X, tasks, task_column, encode)
+    rows, groups = read_groups(X, tasks, task_column)
+    rows = encode(rows) if encode is not None and isinstance(rows, Table) else rows
     X = check_rows(rows, fitting=False, precomputed=precomputed, task_column=task_column)
     if not groups:
         if form == "long" and (len(known) > 1 or groupings):
@@ -179,22 +179,6 @@ def read_queries(
             raise ValueError(f"column {k} of tasks has labels of another grouping: is the order that of the fit?")
     codes = tuple(encode_tasks(values, grouping.labels, allow_unknown=True) for values, grouping in pairs)
     return Queries(X, encode_tasks(tasks, known, allow_unknown, new_tasks), tasks, groupings=codes)
-
-
-def _split_tasks(
-    X: Any, tasks: Any, task_column: Any, encode: Callable[[Table], Table] | None
-) -> tuple[Any, dict[Any, np.ndarray]]:
-    """Return X without the task columns, and groupings by name, that of the tasks first; none without tasks."""
-    rows = read_rows(X)
-    if task_column is None:
-        groups = {} if tasks is None else read_groupings(tasks)
-    elif tasks is None:
-        rows, groups = split_task_columns(rows, task_column)
-    else:
-        raise ValueError(f"the task of each row is given twice: by tasks= and by task_column={task_column!r}")
-    if encode is not None and isinstance(rows, Table):
-        rows = encode(rows)
-    return rows, groups
 
 
 def _wide(X: np.ndarray, Y: np.ndarray, y: Any, weights: np.ndarray, *context: Any) -> TaskData:

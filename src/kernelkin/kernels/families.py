@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.forms import TaskData
 from .grams import check_values, mirror
-from .kernel import DISTANCES, Columns, FittedKernel, Kernel, KernelFunction, fit_kernels, label_columns
+from .kernel import Columns, FittedKernel, Kernel, KernelFunction, fit_kernels, label_columns
 
 # Around the median distance, where a Gaussian kernel is neither the identity nor constant.
 RELATIVE_BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -28,7 +28,8 @@ class GaussianKernel(KernelFunction):
 
     bandwidth: float
     relative: bool = True  # type: ignore[misc]
-    base: ClassVar[str] = DISTANCES
+    base: ClassVar[str] = "squared distances"
+    of_distances: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.bandwidth < np.inf:

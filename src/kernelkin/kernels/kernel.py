@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Columns = int | str | slice | Iterable[int] | Iterable[str] | None
 
-# The base values of functions of squared distances.
-DISTANCES = "squared distances"
 # Warn if the largest standard deviation of a column is more than this many times the smallest.
 MAX_RATIO = 100.0
 # The median distance uses at most this many rows, because its time is more than linear.
@@ -59,11 +57,13 @@ class KernelFunction:
 
     Base values are computed once for all kernels with the same columns and the same `base`. Functions with an empty
     `base` do not share base values. `known_psd` says whether Gram matrices are positive semi-definite by theory.
-    `relative` says whether parameters are in units of the median distance of training rows.
+    `of_distances` says whether values depend on distances between rows, and so on the units of columns; `relative`,
+    whether parameters are in units of the median distance of training rows.
     """
 
     base: ClassVar[str] = "inner products"
     known_psd: ClassVar[bool] = True
+    of_distances: ClassVar[bool] = False
     relative: ClassVar[bool] = False
 
     def matrix(self, X: np.ndarray, Y: np.ndarray | None, out: np.ndarray, name: str) -> None:
@@ -272,7 +272,7 @@ def fit_kernels(
 
 def fitting_bytes(kernels: Sequence[FittedKernel] | None, X: np.ndarray) -> int:
     """Bound the memory of `fit_kernels`: a copy of columns, and distances; 0 for precomputed kernels (None)."""
-    has_distances = any(kernel.function.base == DISTANCES for kernel in kernels or ())
+    has_distances = any(kernel.function.of_distances for kernel in kernels or ())
     return (0 if kernels is None else X.nbytes) + 40 * min(len(X), MAX_ROWS) ** 2 * has_distances
 
 
@@ -320,14 +320,14 @@ def diagonals(kernels: Sequence[FittedKernel], X: np.ndarray) -> np.ndarray:
 
 
 def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> tuple[tuple[str, type[Warning]], ...]:
-    """Return a warning if a Gaussian on all columns combines columns of very different standard deviations.
+    """Return a warning if distances of rows combine columns of very different standard deviations.
 
     Encoded tables are already scaled, and precomputed kernels (None) have no columns.
     """
     d = data.X.shape[1]
     if kernels is None or d < 2 or data.feature_origins is not None:
         return ()
-    if not any(k.function.base == DISTANCES and len(k.columns) == d for k in kernels):
+    if not any(k.function.of_distances and len(k.columns) == d for k in kernels):
         return ()
     spreads = np.asarray(data.X[data.sample_weight > 0], dtype=np.float64).std(axis=0)
     varying = np.flatnonzero(spreads > 0)
@@ -340,7 +340,7 @@ def spread_warnings(kernels: Sequence[FittedKernel] | None, data: TaskData) -> t
     names = range(d) if data.feature_names is None else data.feature_names
     text = (
         f"the standard deviation of column {names[wide]!r} is {ratio:.3g} times that of column {names[narrow]!r}, so "
-        "Gaussian kernels on all columns depend mostly on a few of them: scale the columns (StandardScaler, "
+        "kernels of distances depend mostly on a few of them: scale the columns (StandardScaler, "
         "TableEncoder), or use KinRegressor or KinClassifier, which scale them"
     )
     return ((text, UserWarning),)

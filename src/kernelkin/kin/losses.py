@@ -34,11 +34,16 @@ class SquaredLoss:
     name: ClassVar[str] = "squared"
     about: ClassVar[str] = "normal noise."  # for the docstring of the parameter
     kind: ClassVar[str] = "regression"  # the kind of problem, in messages
+    target: ClassVar[str] = "number"  # what a target must be, in messages
     is_linear: ClassVar[bool] = True  # whether functions have the scale of the targets, so that these have units
     takes_offset: ClassVar[bool] = False  # whether rows may have a logarithm of exposure
     least: ClassVar[float] = -np.inf  # the least mean of a target
     structures: ClassVar[tuple[Structure, ...]] = ()  # structures beside the usual ones
     likelihood: ClassVar[type[Likelihood]] = Gaussian
+
+    def faults(self, y: np.ndarray) -> np.ndarray:
+        """Return which of these numbers (n,) cannot be targets; NaN can."""
+        return np.zeros(len(y), dtype=bool)
 
     def scale_name(self, unit: str = "") -> str:
         """Return the name of the scale of functions, for targets with a name or unit, if that is known."""
@@ -166,6 +171,7 @@ class PoissonLoss(SquaredLoss):
         "explained."
     )
     kind: ClassVar[str] = "counts"
+    target: ClassVar[str] = "count"
     is_linear: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = True
     least: ClassVar[float] = 0.0
@@ -176,6 +182,9 @@ class PoissonLoss(SquaredLoss):
     )
     likelihood: ClassVar[type[Likelihood]] = Poisson
 
+    def faults(self, y):
+        return (y < 0) | (y % 1 > 0)
+
     def scale_name(self, unit: str = "") -> str:
         return f"log({unit})" if unit else "logarithm of the count"
 
@@ -185,7 +194,13 @@ class PoissonLoss(SquaredLoss):
 
     def prepare(self, labelled, data, weight, has_features):
         """Check the counts. The location is the log of the mean rate, and offsets are relative to it."""
-        check_counts(labelled, self.name)
+        if (wrong := self.faults(labelled.y)).any():
+            at = int(wrong.argmax())
+            what = "negative" if labelled.y[at] < 0 else "not a whole number"
+            where = f"in {wrong.sum()} rows, such as {labelled.y[at]:g} in row {labelled.rows[at]}"
+            raise ValueError(f'loss="{self.name}" needs counts, but y is {what} {where}')
+        if not labelled.y.any():
+            raise ValueError(f'loss="{self.name}" needs counts, but all of y is zero')
         offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
         center, T = float(np.log(weight @ labelled.y / (weight @ np.exp(offset)))), data.n_tasks
         return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), labelled.y[:, None], offset + center
@@ -218,20 +233,6 @@ LOSSES: dict[str, SquaredLoss] = {loss.name: loss for loss in (SquaredLoss(), Po
 def _of_rows(units: TargetUnits, labelled: LabelledRows) -> tuple[np.ndarray, np.ndarray]:
     """Return location and spread of each row (N,) or, if the columns of y are tasks, of each task (T,)."""
     return (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
-
-
-def check_counts(labelled: LabelledRows, loss: str) -> None:
-    """Raise if a target is not a count, and name the first such target."""
-    wrong = (labelled.y < 0) | (labelled.y != np.round(labelled.y))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        what = "negative" if labelled.y[at] < 0 else "not a whole number"
-        raise ValueError(
-            f'loss="{loss}" needs counts, but y is {what} in {wrong.sum()} rows, such as {labelled.y[at]:g} in row '
-            f"{labelled.rows[at]}"
-        )
-    if not labelled.y.any():
-        raise ValueError(f'loss="{loss}" needs counts, but all of y is zero')
 
 
 def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -161,12 +161,15 @@ class CommonFit:
 
     The penalty is chosen by generalised cross-validation. With offsets it is weaker, because anything the common
     function misses would look like a difference between tasks with different inputs. `errors` are residuals rescaled to
-    the size of the errors.
+    the size of the errors. `even` are the features, rescaled so that directions with more than the share `floor` of the
+    variance have similar variances.
     """
 
-    def __init__(self, data: PooledRows, *, offsets: bool) -> None:
+    def __init__(self, data: PooledRows, *, offsets: bool, floor: float = 1.0) -> None:
         self.data, self.offsets = data, offsets
         self.design, y = self._centre(data.features), self._centre(data.targets)
+        variance = np.square(self.design).mean(axis=0)
+        self.even = self.design / np.sqrt(variance + floor * max(variance.sum(), 1e-300))
         values, vectors = eigh(self.design.T @ self.design)
         kept = values > 1e-10 * max(values[-1], 1e-300)
         squares = values[kept]
@@ -194,12 +197,6 @@ class CommonFit:
         """Return the residuals (n, M) of new targets: the fitted function plus errors with these signs (n,)."""
         y = self._centre(self.fitted + signs[:, None] * self.errors)
         return y - self.smooth(y)
-
-
-def even_features(features: np.ndarray, floor: float) -> np.ndarray:
-    """Return features (n, m) rescaled so that directions above this share of the variance have similar variances."""
-    variance = np.square(features).mean(axis=0)
-    return features / np.sqrt(variance + floor * max(variance.sum(), 1e-300))
 
 
 class ScoreProducts:

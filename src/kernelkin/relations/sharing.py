@@ -17,7 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from ..data.arrays import Table, as_array, as_table, check_lengths, listing, take_rows
-from ..data.checks import split_task_columns
+from ..data.checks import read_groups
 from ..data.forms import read_training
 from ..kin.estimators import KinClassifier, KinRegressor
 from ..kin.losses import LOSSES
@@ -373,14 +373,11 @@ class _Rows:
     """
 
     def __init__(self, model: Any, X: Any, y: Any, tasks: Any, offset: Any = None) -> None:
-        table, column = as_table(X, "X"), getattr(_inner(model), "task_column", None)
-        self.X: Any = np.asarray(X) if table is None else table
-        if column is not None:
-            self.X, tasks = split_task_columns(self.X, column)
-        if table is None and self.X.ndim != 2:
+        self.X, groups = read_groups(X, tasks, getattr(_inner(model), "task_column", None))
+        if not isinstance(self.X, Table) and self.X.ndim != 2:
             raise ValueError("sharing_report needs the columns of X and cannot compare precomputed kernels")
         self.classification, self.Y = is_classifier(model), as_table(y, "y") or np.asarray(y)
-        data = read_training(np.zeros((self.X.shape[0], 1)), y, tasks, classification=self.classification)
+        data = read_training(np.zeros((self.X.shape[0], 1)), y, groups or None, classification=self.classification)
         check_lengths(data.X, offset=offset)
         if data.n_tasks < 2:
             raise ValueError("sharing_report needs two groups or more: pass tasks")

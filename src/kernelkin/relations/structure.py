@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..data.arrays import in_order
 from ..decompositions import cholesky, eigvalsh, inverse
-from .pooled import CommonFit, PooledRows, ScoreProducts, even_features
+from .pooled import CommonFit, PooledRows, ScoreProducts
 
 # Feature directions with less than this share of the variance get less weight, in the test and in the likeness.
 TEST_FLOOR, LIKENESS_FLOOR = 0.01, 0.1
@@ -63,14 +63,13 @@ def structure_p_values(data: PooledRows, null: str, n: int, rng: np.random.Rando
     It is twice the smaller p-value of the trace (spread around the common function) and the largest eigenvalue (spread
     in one pattern over tasks). The finer p-value uses a Pearson III distribution if no draw is as extreme.
     """
-    fit = CommonFit(data, offsets=null == "simulation")
-    features = even_features(fit.design, TEST_FLOOR)
-    products = ScoreProducts(features, data)
+    fit = CommonFit(data, offsets=null == "simulation", floor=TEST_FLOOR)
+    products = ScoreProducts(fit.even, data)
     found = [products.matrix(fit.residuals)]
     for _ in range(n):
         if null == "permutation":
             order = rng.permutation(len(data.codes))
-            found.append(ScoreProducts(features[order], data).matrix(fit.residuals[order]))
+            found.append(ScoreProducts(fit.even[order], data).matrix(fit.residuals[order]))
         else:
             # One sign per row of X keeps the correlation between the errors of tasks in the same row.
             signs = rng.choice([-1.0, 1.0], size=data.rows.max() + 1)
@@ -204,8 +203,8 @@ def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
     Products of a row with itself are left out, so that noise neither adds to the variance of a function nor lowers the
     correlations of tasks with few rows.
     """
-    fit = CommonFit(data, offsets=True)
-    features = even_features(fit.design, LIKENESS_FLOOR)
+    fit = CommonFit(data, offsets=True, floor=LIKENESS_FLOOR)
+    features = fit.even
     scores, root = ScoreProducts(features, data), np.sqrt(data.sizes)
     deviations = scores.scores(fit.residuals) / root[:, None, None]
     # The common function in the same units as the deviations: means of features times values.

@@ -231,6 +231,8 @@ def test_counts_with_their_exposure(run, tmp_path):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv").prediction, saved.predict(frame))
     assert "log(sold)" in run("effects", tmp_path / "m.kin")
     run("report", tmp_path / "m.kin", "-o", tmp_path / "r.html")
+    compare = ["compare", *argv[1 : argv.index("-o")], "--loss", "poisson", "--folds", "2"]
+    assert "Recommendation: " in run(*compare)
     assert "need --loss poisson" in run(*argv, fails=True)
     assert "--loss poisson: this loss is for Kin, not for AVG" in run(
         *argv, "--loss", "poisson", "--model", "AVG", fails=True

@@ -173,3 +173,12 @@ def test_folds_without_test_rows_are_refused():
     with pytest.raises(ValueError, match="too few rows for 5 folds, one has no test rows: lower n_splits"):
         list(TaskKFold(5, random_state=0).split(np.zeros((4, 1)), groups=tasks))
     assert len(list(TaskKFold(2, random_state=0).split(np.zeros((4, 1)), groups=tasks))) == 2
+
+
+def test_folds_of_several_groupings_are_those_of_the_first():
+    second = np.arange(23) % 4
+    alone, both = (
+        list(TaskKFold(5, random_state=0).split(np.zeros((23, 1)), tasks=tasks))
+        for tasks in (TASKS, {"first": TASKS, "second": second})
+    )
+    assert all((a[1] == b[1]).all() for a, b in zip(alone, both, strict=True))

@@ -241,3 +241,12 @@ def test_the_unit_of_effects_names_no_class_that_only_some_targets_have():
     model = KinClassifier(cv=2).fit(X, np.column_stack([low, high]))
     assert effect_unit(model) == "log odds of the second class"
     assert effect_unit(KinClassifier(cv=2).fit(X, np.column_stack([low, low]))) == "log odds of yes"
+
+
+def test_a_column_that_is_constant_within_groups_has_no_slopes_of_groups():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(12), 5)
+    Z = np.column_stack([rng.normal(size=60), rng.normal(size=12)[codes]])
+    y = Z[:, 0] * (1 + 0.5 * rng.normal(size=12))[codes] + Z[:, 1] + 0.3 * rng.normal(size=60)
+    effects = KinRegressor(cv=2, random_state=0).fit(Z, y, tasks=codes).task_effects()
+    assert "slope of x0" in effects and "slope of x1" not in effects

@@ -539,3 +539,8 @@ def test_texts_that_were_not_in_training_are_told():
     model = KinRegressor(cv=2, random_state=0).fit(table, Y, tasks=TASKS)
     with pytest.warns(UserWarning, match=r"column 'kind' has values that were not in training: .RED.; they are enc"):
         model.predict(table.assign(kind=table.kind.replace("red", "RED")), tasks=TASKS)
+
+
+def test_folds_have_one_name():
+    with pytest.raises(ValueError, match='cv must be a number, "groups" or folds of rows, got .tasks.'):
+        KinRegressor(cv="tasks").fit(X, Y, tasks=TASKS)

@@ -332,3 +332,21 @@ def test_classes_that_nothing_predicts_have_no_model_recommended():
 def test_scores_are_written_without_exponents():
     values = [0.12345, 12.3456, 123.456, 1234.56, 12345.6, 1234567.8]
     assert [as_text(value) for value in values] == ["0.123", "12.346", "123.5", "1235", "12346", "1234568"]
+
+
+def test_a_baseline_can_be_the_model_and_groups_without_test_rows_are_counted():
+    X, y, tasks = one_function(5, 6)
+    X, y, tasks = np.vstack([X, X[:2]]), np.append(y, y[:2]), np.append(tasks, [7, 8])
+    model = make_baselines(False, [LINEAR])[LINEAR]
+    report = sharing_report(model, X, y, tasks, baselines=[KIN], cv=2, random_state=0)
+    assert report.comparisons[NEW_ROWS].covered is None
+    assert "30 test rows of 5 groups; 2 have too few rows (2 folds inside groups)" in str(report)
+
+
+def test_groups_of_two_rows_stay_in_training_where_a_model_needs_two():
+    X, y, tasks = one_function(4, 6)
+    X, y, tasks = np.vstack([X, X[:2]]), np.append(y, y[:2]), np.append(tasks, [7, 7])
+    quick = {**QUICK, "cv": 2}
+    for others, rows in (([LINEAR], 2), ({"alone": STLRegressor()}, 0)):
+        report = sharing_report(KinRegressor(cv=2, random_state=0), X, y, tasks, baselines=others, **quick)
+        assert report.comparisons[NEW_ROWS].test_rows.tolist() == [6] * 4 + [rows]

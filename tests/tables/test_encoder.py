@@ -53,6 +53,8 @@ def test_numbers_with_another_decimal_separator_are_told():
         encoder.transform({"x": ["0,25", "no"]})
     with pytest.raises(ValueError, match=r"no column is left to learn from: the table has no rows$"):
         TableEncoder().fit(pd.DataFrame({"x": [1.0]})[:0])
+    with pytest.raises(ValueError, match=r"no column is left to learn from: the table has no other columns$"):
+        TableEncoder().fit(pd.DataFrame(index=range(9)))
 
 
 def test_numbers_with_separators_and_units_are_standardised():

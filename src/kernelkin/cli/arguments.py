@@ -45,9 +45,8 @@ def _compare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--models",
         nargs="+",
-        default=["Kin", "MK-MTRL"],
         metavar="NAME",
-        help="see `kernelkin models`; Kin is always compared (default: Kin MK-MTRL)",
+        help="see `kernelkin models`; Kin is always compared (default: Kin MK-MTRL, or Kin with --loss)",
     )
     parser.add_argument("--folds", type=int, default=5, metavar="K", help="parts, each held out once (default: 5)")
     _training(parser)

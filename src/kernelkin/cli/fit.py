@@ -162,7 +162,8 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
         raise ValueError(f"--folds must be at least 2, not {arguments.folds}")
     # Tiny tasks have no row to test on, and some of the models cannot learn them.
     problem = load_problem(arguments).settle_tiny_tasks(shares_functions=False)
-    recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in arguments.models)}
+    names = arguments.models or [SEARCHED, *([] if arguments.loss else ["MK-MTRL"])]
+    recipes = {recipe.name: recipe for recipe in (Recipe.of(name, problem, arguments) for name in names)}
     check_parameters(list(recipes.values()), arguments)
     recipes.setdefault(SEARCHED, Recipe.of(SEARCHED, problem, arguments))
     time_position(problem.schema, arguments)

@@ -129,8 +129,8 @@ def check_parameters(recipes: Sequence[Recipe], arguments: Namespace) -> None:
     """Raise for parameters that no model has."""
     known = {name for recipe in recipes for name in recipe.parameters}
     models = ", ".join(recipe.name for recipe in recipes)
-    if arguments.loss is not None and any(recipe.name != SEARCHED for recipe in recipes):
-        raise ValueError(f"--loss {arguments.loss}: this loss is for {SEARCHED}, not for {models}")
+    if arguments.loss is not None and (others := [recipe.name for recipe in recipes if recipe.name != SEARCHED]):
+        raise ValueError(f"--loss {arguments.loss}: this loss is for {SEARCHED}, not for {', '.join(others)}")
     if arguments.task_features and "task_features" not in known:
         raise ValueError(f"--task-features: {models} does not use features of tasks")
     if arguments.scoring and not arguments.cv:

@@ -10,7 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from .arrays import as_array, check_lengths
-from .checks import check_labels
+from .checks import read_groupings
 from .forms import TaskData
 
 # The fold of rows that stay in training throughout.
@@ -83,7 +83,7 @@ class TaskKFold(BaseCrossValidator):
         y : array of shape (n,), default None
             The targets, required if `stratify` is True.
         groups, tasks : array of shape (n,)
-            The task of each row, by either name.
+            The task of each row, by either name. Of several groupings, the first is used.
 
         Yields
         ------
@@ -95,7 +95,7 @@ class TaskKFold(BaseCrossValidator):
             raise ValueError(f"TaskKFold needs {what}")
         if not 1 < self.n_splits < np.inf:
             raise ValueError(f"n_splits must be 2 or more, got {self.n_splits!r}")
-        codes = np.unique(check_labels(groups, "groups"), return_inverse=True)[1]
+        codes = np.unique(next(iter(read_groupings(groups).values())), return_inverse=True)[1]
         check_lengths(X, y=y, groups=codes)
         rows = [np.flatnonzero(codes == t) for t in range(codes.max() + 1)]
         classes = as_array(y, "y") if self.stratify else np.zeros(len(codes))

@@ -187,6 +187,8 @@ def row_folds(labelled: LabelledRows, data: TaskData, cv: Any, classification: b
     iterable of pairs of training and test rows of X, the test rows of each pair are a fold; all others train.
     """
     N, by_groups = len(labelled.rows), isinstance(cv, str)
+    if by_groups and cv != "groups":
+        raise ValueError(f'cv must be a number, "groups" or folds of rows, got {cv!r}')
     folds = np.full(N, -1)
     if by_groups:
         cv = GROUP_FOLDS

@@ -44,8 +44,11 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     at = reference_rows(functions, REFERENCES)
     members, weights = functions.without_means()
     names = _slope_names(model, encoder)
-    X = training_rows(members[0])[0][at]
-    columns = np.array([j for j in names if np.ptp(X[:, j]) > 1e-9], dtype=np.intp)
+    X, codes = training_rows(members[0])
+    # A column that does not vary within groups has no slopes of groups.
+    _, first, place = np.unique(codes[number], return_index=True, return_inverse=True)
+    within = np.ptp(X if functions.wide else X - X[first[place]], axis=0)
+    columns = np.array([j for j in names if min(np.ptp(X[at, j]), within[j]) > 1e-9], dtype=np.intp)
     parts, raw = [], np.zeros(len(labels))
     with SingleThreadedBLAS():
         for member, weight in zip(members, weights.tolist(), strict=True):

@@ -61,7 +61,8 @@ class TaskEffectsDisplay(Display):
     def __init__(
         self, effects: Any, *, column: str | None = None, groups: Sequence[Any] = (), unit: str = "units of the target"
     ) -> None:
-        self.effects, self.groups, self.unit = effects, list(groups), unit
+        self.effects, self.groups = effects, list(groups)
+        self.unit = unit if column is None else f"{unit} per unit of {column}"
         self.name = "level" if column is None else f"slope of {column}"
         if self.name not in effects:
             known = [key.removeprefix("slope of ") for key in effects if key.startswith("slope of ")]

@@ -13,7 +13,7 @@ RMSE, R2, WITHIN = "RMSE", "R²", "R² within groups"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
     "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "
-    "between group levels, so it is lower than R²; below 0, the mean of a group's test rows is closer"
+    "between group levels, so it is lower than R²; below 0, errors are larger than this variance"
 )
 # Minimum number of test rows for a group to have its own score.
 LEAST_ROWS = 5
@@ -32,8 +32,11 @@ def score_rows(y: np.ndarray, predicted: np.ndarray, codes: np.ndarray, classes:
     if classes is None:
         error = float(np.mean((y - predicted) ** 2))
         _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        within = float(np.mean((y - (np.bincount(place, y) / counts)[place]) ** 2))
-        return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(error, within)}
+        # Unbiased, so that the true levels alone have a score of zero; rows that are alone in their group do not count.
+        n = np.where(counts > 1, counts, np.nan)[place]
+        within = np.nansum((y - (np.bincount(place, y) / counts)[place]) ** 2 * n / (n - 1.0))
+        of_several = np.sum((y - predicted)[n > 1] ** 2)
+        return {RMSE: error**0.5, R2: _r2(error, y.var()), WITHIN: _r2(of_several, within)}
     found = {LOG_LOSS: float(row_losses(y, predicted, classes).mean())}
     if len(classes) == 2:
         both = len(np.unique(y)) == 2

@@ -102,7 +102,9 @@ class SharingReport:
         lines = []
         for (question, found), verdict in zip(self.comparisons.items(), self.verdicts, strict=True):
             used = int((found.test_rows > 0).sum())
-            lines.append(f"{question.capitalize()}: {found.test_rows.sum()} test rows of {used} groups ({found.how})")
+            rest = f"; {len(self.tasks) - used} have too few rows" if used < len(self.tasks) else ""
+            tested = f"{found.test_rows.sum()} test rows of {used} groups{rest}"
+            lines.append(f"{question.capitalize()}: {tested} ({found.how})")
             shown = [score for score in found.scores[self.name] if score != WITHIN]
             rows = [["model", *shown, f"gain of {self.name}", f"{LEVEL:.0%} interval"]]
             order = sorted(found.scores, key=found.goodness, reverse=True)
@@ -116,7 +118,7 @@ class SharingReport:
                 scores = ", ".join(f"{name} {as_text(found.scores[name][WITHIN])}" for name in order)
                 lines.append(f"{WITHIN}, the predicted share of the variance around each group's own mean: {scores}.")
                 if min(found.scores[name][WITHIN] for name in order) < 0:
-                    lines.append("Below 0, the mean of a group's test rows is closer than the predictions.")
+                    lines.append("Below 0, errors are larger than this variance.")
             if found.covered is not None:
                 lines.append(f"The {COVERAGE:.0%} intervals of {self.name} contain {found.covered:.0%} of these rows.")
             lines += [verdict, ""]
@@ -243,6 +245,8 @@ def sharing_report(
         raise ValueError(f"cv must be 2 or more, got {cv!r}")
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
+    if not rows.classification and not all(isinstance(each, KinRegressor | Baseline) for each in models.values()):
+        rows.least = 2
     parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
     if time_column is not None:
         parts[LATER_ROWS] = rows.later(_times(X, time_column))
@@ -295,6 +299,7 @@ def _held_out(
         shape = len(rows.y) if rows.classes is None else (len(rows.y), len(rows.classes))
         values = {name: np.full(shape, np.nan) for name in asked[question]}
         has_ends = not rows.classification and (question != NEW_GROUPS or isinstance(_inner(model), KinRegressor))
+        has_ends = has_ends and hasattr(model, "predict_interval")
         ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
         jobs, first = list(product(numbers, values)), ours if has_ends else None
         results = parallel(delayed(rows.predict)(models[name], folds != k, name == first) for k, name in jobs)
@@ -390,8 +395,8 @@ class _Rows:
             self.unit = np.array([part.std() or 1.0 for part in data.y])
             self.y = self.y / self.unit[self.codes]
         self.classes = np.unique(self.y) if self.classification else None
-        # Number of entries that a fit needs in a group, or in each class of it.
-        self.least = 1 if self.classification or isinstance(model, KinRegressor) else 2
+        # Number of entries that fits need in a group, or in each class of it.
+        self.least = 1
 
     def folds_inside(self, cv: int, rng: np.random.RandomState) -> np.ndarray:
         """Return the fold (N,) in which each entry is held out, or -1."""

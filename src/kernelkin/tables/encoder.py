@@ -111,9 +111,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ |= {name: reason for name, reason in found.items() if isinstance(reason, str)}
         if not columns:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
-            reasons = reasons or "the table has no other columns"
             few = {0: "the table has no rows", 1: "the table has one row only (n_samples=1)"}
-            raise ValueError(f"no column is left to learn from: {few.get(table.n_rows, reasons)}")
+            reasons = few.get(table.n_rows, reasons) if table.names else "the table has no other columns"
+            raise ValueError(f"no column is left to learn from: {reasons}")
         self.columns_ = columns
         return self
 

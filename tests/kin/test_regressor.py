@@ -542,5 +542,5 @@ def test_texts_that_were_not_in_training_are_told():
 
 
 def test_folds_have_one_name():
-    with pytest.raises(ValueError, match='cv must be a number, "groups" or folds of rows, got .tasks.'):
+    with pytest.raises(ValueError, match=r"cv must be a number, .* got 'tasks'"):
         KinRegressor(cv="tasks").fit(X, Y, tasks=TASKS)

@@ -15,7 +15,7 @@ Y, TASKS = FRAME.age / 10, np.repeat(["a", "b"], 20)
 
 
 def test_the_widest_and_the_narrowest_column_are_named():
-    with pytest.warns(UserWarning, match="column 'salary' is 1.*e\\+03 times that of column 'age', so Gaussian"):
+    with pytest.warns(UserWarning, match="column 'salary' is 1.*e\\+03 times that of column 'age', so kernels of"):
         MKMTRLRegressor().fit(FRAME, Y, tasks=TASKS)
     with pytest.warns(UserWarning, match="column 1 is 1.*e\\+03 times that of column 0, so kernels"):
         MKMTRLRegressor().fit(FRAME.to_numpy(), Y, tasks=TASKS)

@@ -209,7 +209,8 @@ class PoissonLoss(SquaredLoss):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
         variance, weights = variance + [m.noise for m in members], weights[:, None]
         factor = log_factor(labelled.y, count_moments(f, variance, weights)[0], members[0].fitted.model.parts[0].weight)
-        units = replace(units, location=units.location + factor, new_location=units.new_location + factor)
+        # Predictions use the new location; the location remains the one that offsets are relative to.
+        units = replace(units, new_location=units.new_location + factor)
         return *count_moments(f + factor, variance, weights), units
 
     def sizes(self, y, mean, deviation):

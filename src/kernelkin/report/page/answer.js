@@ -191,9 +191,7 @@ function comparisonPicture(C, words = "") {
     title: `${capital(C.question)}: ${C.score}${sign > 0 ? "" : ", smaller is better"}`,
     note: `${words}${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
       percent(C.level)
-    } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.${
-      known(C.covered) ? ` ${percent(C.covered)} of the targets are in the 90% intervals of this model.` : ""
-    }`,
+    } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.`,
     label: `${C.score} of ${records.map((record) => `${record.model} ${score(record.mean)}`).join(", ")}`,
     records: () => records.map(({ kind, ...record }) => record),
     spec: (width, c) => {

@@ -218,6 +218,8 @@ function effectPanel(model, effect, width, domain, color, c) {
           tickCount: Math.max(3, Math.floor(width / (effect.kind === "date" ? 50 : 70))),
           labelOverlap: true,
           labelAngle: 0,
+          // A label at the left end is not on the lowest number of the other axis.
+          labelPadding: 10,
           ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : isShort(effect) ? { format: "f" } : {}),
         }
         : across.axis),
@@ -250,7 +252,7 @@ function effectPanel(model, effect, width, domain, color, c) {
       {
         mark: {
           type: line ? "area" : "rule",
-          opacity: .15,
+          opacity: isDark() ? .25 : .15,
           aria: false,
           ...(line ? {} : { strokeWidth: .5 * room / D.outputs.length }),
         },
@@ -277,8 +279,12 @@ function effectPanel(model, effect, width, domain, color, c) {
 function whatIf(model) {
   const W = model.drivers.grid;
   if (!W) return null;
-  const state = { group: 0, at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
   const names = W.groups.map((g) => g < 0 ? "a group never seen" : model.tasks[g]);
+  // By name, and the new group is last.
+  const order = range(names.length).sort((a, b) =>
+    (W.groups[a] < 0) - (W.groups[b] < 0) || compare(names[a], names[b], 1)
+  );
+  const state = { group: order[0], at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
   const output = make("output", { class: "predicted", "aria-live": "polite" }), outputs = model.drivers.outputs;
   const place = (at) => at.reduce((position, v, k) => position * W.columns[k].values.length + v, 0);
   const chosen = make("select", {
@@ -286,7 +292,7 @@ function whatIf(model) {
       state.group = Number(event.target.value);
       update();
     },
-  }, names.map((name, g) => make("option", { value: g }, name)));
+  }, order.map((g) => make("option", { value: g }, names[g])));
   const sliders = W.columns.map((column, k) => {
     const value = make("span", { class: "soft" });
     const slider = make("input", {

@@ -46,7 +46,8 @@ function taskColumns(model, records) {
 }
 
 function taskPanel(model) {
-  const records = taskRecords(model), E = model.evaluation, state = { found: records, page: 0 };
+  // Group 5 is before group 10.
+  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)), E = model.evaluation, state = { found: records, page: 0 };
   const search = make("input", {
     type: "search",
     placeholder: "Search groups",

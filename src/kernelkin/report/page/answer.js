@@ -210,7 +210,14 @@ function comparisonPicture(C, words = "") {
           {
             mark: { type: "rule", strokeWidth: 2, color: c.soft, aria: false },
             encoding: {
-              x: { field: "low", type: "quantitative", scale: { zero: false }, title: C.score, axis: { tickCount: 5 } },
+              x: {
+                field: "low",
+                type: "quantitative",
+                // Numbers above the points do not reach the names.
+                scale: { zero: false, padding: 20 },
+                title: C.score,
+                axis: { tickCount: 5 },
+              },
               x2: { field: "high" },
             },
           },

@@ -251,10 +251,10 @@ function effectPanel(model, effect, width, domain, color, c) {
     layer: [
       {
         mark: {
-          type: line ? "area" : "rule",
+          type: line ? "area" : "bar",
           opacity: isDark() ? .25 : .15,
           aria: false,
-          ...(line ? {} : { strokeWidth: .5 * room / D.outputs.length }),
+          ...(line ? {} : { width: { band: .5 } }),
         },
         encoding: { x, y: y("low"), y2: { field: "high" } },
       },
@@ -308,9 +308,9 @@ function whatIf(model) {
     return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
   });
   function update() {
-    const i = place(state.at), of = (ends) => text(ends[state.group][i], 4);
+    const i = place(state.at), of = (ends) => text(ends[state.group][i]);
     output.replaceChildren(...outputs.map((name, k) => {
-      const mean = W.mean[k][state.group][i], shown = model.drivers.is_probability ? percent(mean, 1) : text(mean, 4);
+      const mean = W.mean[k][state.group][i], shown = model.drivers.is_probability ? percent(mean, 1) : text(mean);
       return make("div", {}, shown, outputs.length > 1 ? make("span", {}, ` ${name}`) : null);
     }));
     if (W.low) output.append(make("span", {}, `${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));

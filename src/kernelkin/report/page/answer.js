@@ -43,7 +43,7 @@ function judgement(model) {
   if (!C) {
     return [
       capital(E.overall.map(([name, value]) => `${name} ${scoreText(name)(value)}`).slice(0, 2).join(", ")) +
-      " on held-out rows",
+      " on test rows",
       "plain",
       `It was not compared with simpler models: ${
         model.load.table

@@ -155,7 +155,7 @@ function regressionPictures(model) {
             field: "error",
             bin: { maxbins: 30 },
             title: "actual − predicted",
-            axis: { values: roundNumbers(records.map((record) => record.error)), labelOverlap: true },
+            axis: { values: roundNumbers(records.map((record) => record.error)), format: DIGITS, labelOverlap: true },
           },
           y: { aggregate: "count", title: "rows", axis: { tickMinStep: 1 } },
           tooltip: [{ field: "error", bin: { maxbins: 30 }, title: "residual" }, { aggregate: "count", title: "rows" }],

@@ -43,9 +43,7 @@ def model_content(
 ) -> dict[str, Any]:
     """Return everything that the page shows about one model; parts that do not apply are None.
 
-    Parameters
-    ----------
-    evaluations : one evaluation on held-out rows for each question; the first is also shown task by task
+    There is one evaluation on held-out rows for each question; the first is also shown task by task.
     """
     model, schema = saved.model, saved.schema
     tasks, counts = model.tasks_.tolist(), dict(map(tuple, saved.about.get("task_rows", ())))
@@ -340,7 +338,7 @@ def _log_exposure(functions: Any) -> float:
     """Return the median logarithm of the exposure of the training rows; zero for models without exposures."""
     if not functions.loss.takes_offset:
         return 0.0
-    return float(np.median(functions.members[0].model.parts[0].offset) - functions.units.location[0])
+    return float(np.median(functions.members[0].model.parts[0].offset) - functions.units.new_location)
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:

@@ -321,13 +321,14 @@ function whatIf(model) {
   }
   update();
   const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "",
+    exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is its median.` : "",
     groups = W.groups.filter((g) => g >= 0).length,
     sample = groups < model.tasks.length ? ` ${groups} of the ${model.tasks.length} groups can be chosen.` : "";
   return make(
     "div",
     { class: "what-if", style: "margin-top:22px" },
     make("h3", {}, `What if: ${model.drivers.quantity}`),
-    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${sample}`),
+    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${exposure}${sample}`),
     make(
       "div",
       { class: "tools" },

@@ -116,9 +116,7 @@ function aboutFacts(model) {
   if (d) {
     facts.push(["Predicts", d.target], ["Fitted to", `${plural(d.rows, "row")}${d.source ? ` of ${d.source}` : ""}`]);
   }
-  if (d?.exposure) {
-    facts.push(["Exposure", `${d.exposure}; predictions for values of columns are at its median over the training rows`]);
-  }
+  if (d?.exposure) facts.push(["Exposure", d.exposure]);
   if (m.command) facts.push(["Made by", shellWords(m.command)]);
   facts.push(["Version", `kernelkin ${m.version}`], [
     "Pictures",

@@ -321,7 +321,7 @@ function whatIf(model) {
   }
   update();
   const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "",
-    exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is its median.` : "",
+    exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is at its median.` : "",
     groups = W.groups.filter((g) => g >= 0).length,
     sample = groups < model.tasks.length ? ` ${groups} of the ${model.tasks.length} groups can be chosen.` : "";
   return make(

@@ -7,7 +7,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.kin.losses import count_distribution, count_moments, count_scores
+from kernelkin.kin.losses import LOSSES, count_distribution, count_moments
 from kin.problems import folds, keep_copies
 
 
@@ -95,7 +95,7 @@ def test_moments_are_those_of_a_mixture_of_log_normal_rates():
 
 def test_a_score_is_where_the_interval_begins_to_contain_the_count():
     y, mean, deviation = np.array([0.0, 3.0, 12.0]), np.full(3, 4.0), np.full(3, 3.0)
-    scores, counts = count_scores(y, mean, deviation), count_distribution(mean, deviation)
+    scores, counts = LOSSES["poisson"].sizes(y, mean, deviation), count_distribution(mean, deviation)
     from scipy.stats import norm
 
     for factor, inside in ((1.001, True), (0.999, False)):

@@ -188,6 +188,12 @@ def test_a_mixed_model_shows_shares_of_variance(browser, pages):
     show(browser, pages / "searched.html", PHONE)
     assert_readable(browser, PHONE)
     assert any("of the variation is between the levels of groups" in text for text in browser.texts("#groups h3"))
+    # The name of a slider is above it.
+    heights = (
+        "const [name, slider] = [...e.children].map(c => c.getBoundingClientRect()); return slider.top - name.bottom"
+    )
+    gaps = f"return [...document.querySelectorAll('.what-if label')].map(e => {{ {heights} }})"
+    assert min(browser.run(gaps)) >= 0
     # A slider moves the prediction to that of the next value.
     predicted = "return document.querySelector('.what-if output').textContent"
     before = browser.run(predicted)
@@ -215,6 +221,29 @@ def test_three_classes_have_curves_and_probabilities_of_each(browser, pages):
     assert browser.texts(".what-if output div") != shown
 
 
+def test_titles_of_effects_are_at_their_pictures(browser, pages):
+    show(browser, pages / "few.html", WALL)
+    panels = "[...document.querySelectorAll('#drivers [class*=concat_][class*=_group]')]"
+    gap = "g.querySelector('path.background').getBoundingClientRect().top - title.getBoundingClientRect().bottom"
+    gaps = browser.run(
+        f"return {panels}.map(g => {{ const title = g.querySelector('.role-title text'); return {gap} }})"
+    )
+    # Numbers, texts, truth values and dates alike.
+    assert len(gaps) == 4 and gaps == pytest.approx([gaps[0]] * 4, abs=1) and 0 < gaps[0] < 9
+
+
+def test_right_and_wrong_cells_of_groups_differ_in_colour(browser, pages):
+    show(browser, pages / "three.html")
+    cells = "[...document.querySelectorAll('#tasks .mark-rect path')]"
+    # Each cell says its classes to screen readers.
+    found = browser.run(f"return {cells}.map(e => [e.getAttribute('aria-label'), e.getAttribute('fill')])")
+    fills = {True: set(), False: set()}
+    for label, fill in found:
+        named = dict(part.split(": ", 1) for part in label.split("; "))
+        fills[named["actual"] == named["predicted"]].add(fill)
+    assert len(fills[True]) == len(fills[False]) == 1 and fills[True] != fills[False]
+
+
 def test_groups_without_scores_have_no_pictures(browser, pages, forty):
     few = make_table(40, 2, seed=3)
     report_of_files([forty], test=few).save(pages / "unscored.html")
@@ -240,7 +269,11 @@ def test_groups_that_were_not_in_the_fit_have_their_own_scores(browser, pages):
 
 def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):
     show(browser, pages / "many.html")
-    assert len(browser.texts("#tasks tbody tr")) == 25
+    # School 2 is before school 10, in the table and among the groups of the sliders.
+    assert browser.texts("#tasks tbody th") == [f"school {n}" for n in range(1, 26)]
+    assert browser.texts("dl.facts dd")[3].startswith("school 1, school 2, school 3,")
+    offered = [int(name.removeprefix("school ")) for name in browser.texts(".what-if option") if name[0] == "s"]
+    assert offered == sorted(offered) and len(offered) == 60
     assert "1 to 12 of 400 groups" in browser.texts("#tasks [role=status]")[0]
     browser.type(".task-search", "School 39")
     assert "1 to 11 of 11 groups that match (of 400)" in browser.texts("#tasks [role=status]")[0]
@@ -283,6 +316,10 @@ def test_numbers_and_names_are_written_for_readers(browser, pages):
     asked = "return [[1960, 2011], [500, 30000]].map((values) => isShort({ kind: 'number', values }))"
     assert browser.run(source + asked) == [True, False]
     assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["52.0", "45.3", "12,346"]
+    # What rounds to zero has no sign.
+    asked = "return [score(-0.0001), signed(-0.0001), signed(0.0001), signed(0.02), minus('of -0.000 to +0.021')]"
+    expected = ["0.000", "0.000", "0.000", "+0.020", "of 0.000 to +0.021"]
+    assert browser.run(source + asked) == expected
     # Names are broken by the width that they have on the page, and no character is lost.
     name = "Hospital WWWWWWWWWWWWWWWWWWWW of iiiiiiiiiiiiiiiiiiii"
     lines = browser.run(source + "return wrap(arguments[0], 120).split('\\n')", name)

@@ -35,6 +35,7 @@ from kernelkin.report import report_of_files
 from kernelkin.report.content import effect_rows
 from kernelkin.report.report import _json, vega_script
 from kernelkin.storage import SavedModel
+from kernelkin.tables.schema import TableSchema
 from report.conftest import HOSTILE, made_relations, make_table
 
 rng = np.random.default_rng(0)
@@ -440,3 +441,28 @@ def test_a_date_of_small_effect_has_an_effect_and_a_slider():
     shown = KinRegressor(cv=2).fit(table, y, tasks=np.arange(80) % 4).report().models[0]["drivers"]
     assert "day" in [effect["name"] for effect in shown["effects"][3:]]
     assert [column["name"] for column in shown["grid"]["columns"]][2:] == ["day"]
+
+
+@pytest.mark.parametrize("form", ["exposure", "offset"])
+def test_counts_are_predicted_at_the_median_exposure(form):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"ward": np.arange(120) % 4, "age": rng.normal(size=120), "years": rng.uniform(20, 40, 120)})
+    frame["falls"] = rng.poisson(frame["years"] * np.exp(0.3 * frame["age"] - 1))
+    typical = frame["years"].median()
+    if form == "offset":
+        frame["years"], typical = np.log(frame["years"]), np.log(frame["years"]).median()
+    schema = TableSchema.fit(frame, "ward", "falls", regression=True, standardise=False, **{form: "years"})
+    model = KinRegressor(loss="poisson", cv=2, random_state=0)
+    model.fit(schema.encode_table(frame), schema.targets(frame), tasks=schema.tasks(frame), **schema.options(frame))
+    found = content(report_of_files([SavedModel(model, schema)]))
+    grid, (effect,) = found["drivers"]["grid"], found["drivers"]["effects"]
+    words, at = found["drivers"]["quantity"].split(" = ")
+    assert words == "falls at years" and float(at) == pytest.approx(typical, rel=0.005)
+    assert found["data"]["exposure"] == "years"
+    asked = pd.DataFrame({"age": grid["columns"][0]["values"], "years": typical})
+    codes = np.zeros(len(asked), dtype=int)
+    expected = model.predict(schema.encode_table(asked), tasks=codes, **schema.options(asked))
+    assert_allclose(grid["mean"][0][0], expected, rtol=1e-3)
+    ends = model.predict_interval(schema.encode_table(asked), tasks=codes, **schema.options(asked))
+    assert_allclose(np.transpose([grid["low"][0], grid["high"][0]]), ends)
+    assert 3 < np.mean(effect["mean"]) < 30

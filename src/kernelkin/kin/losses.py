@@ -209,15 +209,17 @@ class PoissonLoss(SquaredLoss):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
         variance, weights = variance + [m.noise for m in members], weights[:, None]
         factor = log_factor(labelled.y, count_moments(f, variance, weights)[0], members[0].fitted.model.parts[0].weight)
-        units = replace(units, location=units.location + factor, new_location=units.new_location + factor)
+        # Predictions are relative to `location`, offsets of training rows to `new_location`.
+        units = replace(units, location=units.location + factor)
         return *count_moments(f + factor, variance, weights), units
 
     def sizes(self, y, mean, deviation):
-        return count_scores(y, mean, deviation)
+        counts = count_distribution(mean, deviation)
+        return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.isf(counts.sf(y - 1.0))))
 
     def moments(self, functions, queries, offset):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))
-        f = f[:, :, 0] + functions.units.new_location + (0.0 if offset is None else offset)
+        f = f[:, :, 0] + functions.units.location[0] + (0.0 if offset is None else offset)
         noise = np.array([member.model.noise_ for member in functions.members])[:, None]
         return count_moments(f, variance[:, :, 0] + noise, functions.weights_of(queries.codes))
 
@@ -247,12 +249,6 @@ def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:
     mean = np.maximum(mean, 1e-12)
     size = np.maximum(mean**2 / np.maximum(deviation**2 - mean, 1e-9 * mean), 1e-9)
     return nbinom(size, size / (size + mean))
-
-
-def count_scores(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Return the normal quantile at which the interval of each count (n,) just contains it."""
-    counts = count_distribution(mean, deviation)
-    return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.isf(counts.sf(y - 1.0))))
 
 
 def log_factor(y: np.ndarray, mean: np.ndarray, weight: np.ndarray) -> float:

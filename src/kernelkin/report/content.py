@@ -43,9 +43,7 @@ def model_content(
 ) -> dict[str, Any]:
     """Return everything that the page shows about one model; parts that do not apply are None.
 
-    Parameters
-    ----------
-    evaluations : one evaluation on held-out rows for each question; the first is also shown task by task
+    There is one evaluation on held-out rows for each question; the first is also shown task by task.
     """
     model, schema = saved.model, saved.schema
     tasks, counts = model.tasks_.tolist(), dict(map(tuple, saved.about.get("task_rows", ())))
@@ -94,6 +92,7 @@ def _data(saved: SavedModel) -> dict[str, Any] | None:
         "target": schema.target,
         "columns": [[column.name, column.describe()] for column in schema.columns],
         "left_out": [[name, reason] for name, reason in schema.left_out.items()],
+        "exposure": schema.exposure or schema.offset,
     }
 
 
@@ -121,7 +120,6 @@ def _comparisons(saved: SavedModel) -> list[dict[str, Any]]:
                 "n_rows": int(found.test_rows.sum()),
                 "models": models,
                 "how": found.how,
-                "covered": found.covered,
                 "verdict": verdict,
                 "left_out": list(report.left_out),
             }
@@ -205,8 +203,9 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
     effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs))
     if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
-        # Predictions without an exposure.
-        quantity += f" at {exposure} = {1 if saved.schema.exposure else 0}"
+        typical = _log_exposure(model.functions_)
+        value = np.exp(typical) if saved.schema.exposure else typical
+        quantity += f" at {exposure} = {np.format_float_positional(value, precision=3, fractional=False, trim='-')}"
     found |= {"quantity": quantity, "outputs": outputs, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         first = sorted(enumerate(effects), key=lambda each: each[0] > 1 and each[1][0].kind != "date")[:GRID_COLUMNS]
@@ -319,7 +318,7 @@ def _predicted(
     """Return predictions (1, q) for encoded rows in the units of the table, or probabilities (K, q) of classes.
 
     Two classes have one probability, that of the second. With `intervals`, also the intervals (q, 2) of mixed models of
-    numbers, otherwise None.
+    numbers, otherwise None. Counts are predicted at the median exposure of the training rows.
     """
     model, queries = getattr(saved.model, "best_estimator_", saved.model), Queries(X, codes)
     functions = model.functions_
@@ -327,11 +326,19 @@ def _predicted(
         of_paper = hasattr(model, "uncertainty_")
         p = class_probabilities(model, queries) if of_paper else functions.probabilities(queries)
         return p.T[1:] if p.shape[1] == 2 else p.T, None
-    if not intervals or getattr(functions, "scores", None) is None or model.data_form_ == "wide":
+    if not hasattr(functions, "units"):
         return restored(functions.values(X, codes)[:, 0], codes, saved.schema)[None], None
-    moments = functions.moments(queries)
-    ends = functions.ends(*moments, COVERAGE)
-    return restored(moments[0], codes, saved.schema)[None], restored(ends, codes, saved.schema)
+    moments = functions.moments(queries, np.full(len(X), _log_exposure(functions)))
+    intervals = intervals and functions.scores is not None and model.data_form_ != "wide"
+    ends = restored(functions.ends(*moments, COVERAGE), codes, saved.schema) if intervals else None
+    return restored(moments[0], codes, saved.schema)[None], ends
+
+
+def _log_exposure(functions: Any) -> float:
+    """Return the median logarithm of the exposure of the training rows; zero for models without exposures."""
+    if not functions.loss.takes_offset:
+        return 0.0
+    return float(np.median(functions.members[0].model.parts[0].offset) - functions.units.new_location)
 
 
 def groups_content(saved: SavedModel) -> dict[str, Any] | None:

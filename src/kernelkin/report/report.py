@@ -150,13 +150,10 @@ def report_of_files(
 
     Parameters
     ----------
-    models : SavedModel or fitted estimators
-        The results of `load_model`, or estimators.
+    models : results of `load_model`, or fitted estimators
     names : file names of the models
-    test : DataFrame, optional
-        A labelled table to use instead of the rows that were held out when a model was saved.
-    title : str, optional
-        The title; by default the target and the task.
+    test : a labelled table to use instead of the rows that were held out when a model was saved, or None
+    title : the title, or None for the target and the task
     """
     found = [_as_saved(model) for model in models]
     if len(models) > 2:

@@ -43,7 +43,7 @@ function judgement(model) {
   if (!C) {
     return [
       capital(E.overall.map(([name, value]) => `${name} ${scoreText(name)(value)}`).slice(0, 2).join(", ")) +
-      " on held-out rows",
+      " on test rows",
       "plain",
       `It was not compared with simpler models: ${
         model.load.table
@@ -191,9 +191,7 @@ function comparisonPicture(C, words = "") {
     title: `${capital(C.question)}: ${C.score}${sign > 0 ? "" : ", smaller is better"}`,
     note: `${words}${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
       percent(C.level)
-    } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.${
-      known(C.covered) ? ` ${percent(C.covered)} of the targets are in the 90% intervals of this model.` : ""
-    }`,
+    } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.`,
     label: `${C.score} of ${records.map((record) => `${record.model} ${score(record.mean)}`).join(", ")}`,
     records: () => records.map(({ kind, ...record }) => record),
     spec: (width, c) => {
@@ -212,7 +210,14 @@ function comparisonPicture(C, words = "") {
           {
             mark: { type: "rule", strokeWidth: 2, color: c.soft, aria: false },
             encoding: {
-              x: { field: "low", type: "quantitative", scale: { zero: false }, title: C.score, axis: { tickCount: 5 } },
+              x: {
+                field: "low",
+                type: "quantitative",
+                // Numbers above the points do not reach the names.
+                scale: { zero: false, padding: 20 },
+                title: C.score,
+                axis: { tickCount: 5 },
+              },
               x2: { field: "high" },
             },
           },

@@ -41,16 +41,16 @@ function evenly(values) {
 }
 /* Three digits, zeros included. */
 const figure = (value) => evenly([value])(value);
-/* A score, always with three decimals. */
-const score = (value) => known(value) ? value.toFixed(3).replace("-", "−") : "–";
+/* A score, always with three decimals. What rounds to zero has no sign. */
+const score = (value) => known(value) ? value.toFixed(3).replace(/^-(?=[0.]*$)/, "").replace("-", "−") : "–";
 /* Four digits, and no powers of ten, in the language of Vega-Lite. */
 const DIGITS = ",.4~r";
-/* Minus signs in place of the hyphens of numbers. */
-const minus = (words) => words.replace(/(?<= )-(?=\d)/g, "−");
+/* Minus signs in place of the hyphens of numbers, and no sign of what rounds to zero. */
+const minus = (words) => words.replace(/(?<= )[+-](?=0\.0+(?!\d))/g, "").replace(/(?<= )-(?=\d)/g, "−");
 /* RMSE is in the units of the target; the accuracy is a percentage. */
 const scoreText = (name) => (value) =>
   name === "RMSE" ? figure(value) : name === "accuracy" ? percent(value, 1) : score(value);
-const signed = (value) => known(value) ? (value >= 0 ? "+" : "") + score(value) : "–";
+const signed = (value) => (value > 0 && /[1-9]/.test(score(value)) ? "+" : "") + score(value);
 const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
 
 function download(name, content, type) {

@@ -218,6 +218,8 @@ function effectPanel(model, effect, width, domain, color, c) {
           tickCount: Math.max(3, Math.floor(width / (effect.kind === "date" ? 50 : 70))),
           labelOverlap: true,
           labelAngle: 0,
+          // A label at the left end is not on the lowest number of the other axis.
+          labelPadding: 10,
           ...(effect.kind === "date" ? { format: dateFormat(effect.values) } : isShort(effect) ? { format: "f" } : {}),
         }
         : across.axis),
@@ -249,10 +251,10 @@ function effectPanel(model, effect, width, domain, color, c) {
     layer: [
       {
         mark: {
-          type: line ? "area" : "rule",
-          opacity: .15,
+          type: line ? "area" : "bar",
+          opacity: isDark() ? .25 : .15,
           aria: false,
-          ...(line ? {} : { strokeWidth: .5 * room / D.outputs.length }),
+          ...(line ? {} : { width: { band: .5 } }),
         },
         encoding: { x, y: y("low"), y2: { field: "high" } },
       },
@@ -277,8 +279,12 @@ function effectPanel(model, effect, width, domain, color, c) {
 function whatIf(model) {
   const W = model.drivers.grid;
   if (!W) return null;
-  const state = { group: 0, at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
   const names = W.groups.map((g) => g < 0 ? "a group never seen" : model.tasks[g]);
+  // By name, and the new group is last.
+  const order = range(names.length).sort((a, b) =>
+    (W.groups[a] < 0) - (W.groups[b] < 0) || compare(names[a], names[b], 1)
+  );
+  const state = { group: order[0], at: W.columns.map((column) => Math.floor((column.values.length - 1) / 2)) };
   const output = make("output", { class: "predicted", "aria-live": "polite" }), outputs = model.drivers.outputs;
   const place = (at) => at.reduce((position, v, k) => position * W.columns[k].values.length + v, 0);
   const chosen = make("select", {
@@ -286,7 +292,7 @@ function whatIf(model) {
       state.group = Number(event.target.value);
       update();
     },
-  }, names.map((name, g) => make("option", { value: g }, name)));
+  }, order.map((g) => make("option", { value: g }, names[g])));
   const sliders = W.columns.map((column, k) => {
     const value = make("span", { class: "soft" });
     const slider = make("input", {
@@ -302,9 +308,9 @@ function whatIf(model) {
     return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
   });
   function update() {
-    const i = place(state.at), of = (ends) => text(ends[state.group][i], 4);
+    const i = place(state.at), of = (ends) => text(ends[state.group][i]);
     output.replaceChildren(...outputs.map((name, k) => {
-      const mean = W.mean[k][state.group][i], shown = model.drivers.is_probability ? percent(mean, 1) : text(mean, 4);
+      const mean = W.mean[k][state.group][i], shown = model.drivers.is_probability ? percent(mean, 1) : text(mean);
       return make("div", {}, shown, outputs.length > 1 ? make("span", {}, ` ${name}`) : null);
     }));
     if (W.low) output.append(make("span", {}, `${percent(W.coverage)} interval ${of(W.low)} to ${of(W.high)}`));
@@ -315,13 +321,14 @@ function whatIf(model) {
   }
   update();
   const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "",
+    exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is at its median.` : "",
     groups = W.groups.filter((g) => g >= 0).length,
     sample = groups < model.tasks.length ? ` ${groups} of the ${model.tasks.length} groups can be chosen.` : "";
   return make(
     "div",
     { class: "what-if", style: "margin-top:22px" },
     make("h3", {}, `What if: ${model.drivers.quantity}`),
-    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${sample}`),
+    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${exposure}${sample}`),
     make(
       "div",
       { class: "tools" },

@@ -8,7 +8,7 @@ function fitPart(model) {
   // Shares of variance and members of the average have a picture and a table of their own.
   const words = (F.explanation || "").replace(/^.*?(?=\d+ structures? w)/s, "")
     .replace(/Predictions are their average: .*?%\. ?/s, "");
-  const part = make("div", {}, words ? make("p", {}, words) : null, known(F.objective) ? certificate(F) : null);
+  const part = make("div", {}, words ? make("p", {}, minus(words)) : null, known(F.objective) ? certificate(F) : null);
   const grid = make("div", { class: "grid" });
   if (F.history?.filter(known).length > 2) grid.append(gapPicture(F));
   if (F.members?.length > 1) grid.append(membersTable(F));
@@ -102,6 +102,7 @@ function aboutSection(models) {
 function aboutFacts(model) {
   const m = model.model,
     d = model.data,
+    names = [...model.tasks].sort((a, b) => compare(a, b, 1)),
     facts = [["Model", `${m.name} (${m.class})${m.description ? `: ${m.description}` : ""}`]];
   if (m.reference) facts.push(["Reference", m.reference]);
   facts.push([
@@ -110,13 +111,12 @@ function aboutFacts(model) {
   ]);
   facts.push([
     "Groups",
-    model.tasks.length <= 6
-      ? model.tasks.join(", ")
-      : `${model.tasks.slice(0, 6).join(", ")} and ${model.tasks.length - 6} more`,
+    names.length <= 6 ? names.join(", ") : `${names.slice(0, 6).join(", ")} and ${names.length - 6} more`,
   ]);
   if (d) {
     facts.push(["Predicts", d.target], ["Fitted to", `${plural(d.rows, "row")}${d.source ? ` of ${d.source}` : ""}`]);
   }
+  if (d?.exposure) facts.push(["Exposure", d.exposure]);
   if (m.command) facts.push(["Made by", shellWords(m.command)]);
   facts.push(["Version", `kernelkin ${m.version}`], [
     "Pictures",

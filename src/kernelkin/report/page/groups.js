@@ -126,7 +126,8 @@ function levelsPicture(model) {
                 title: wrap(`level in ${G.unit}`, width * .5).split("\n"),
                 // Rings do not touch the names.
                 scale: { zero: false, padding: 8 },
-                axis: { tickCount: width < 480 ? 3 : 5 },
+                // Where room is short, the last numbers are left out, and not every other one.
+                axis: { tickCount: width < 480 ? 3 : 5, labelOverlap: "greedy" },
               }),
               x2: { field: "level" },
             },

@@ -155,7 +155,7 @@ function regressionPictures(model) {
             field: "error",
             bin: { maxbins: 30 },
             title: "actual − predicted",
-            axis: { values: roundNumbers(records.map((record) => record.error)), labelOverlap: true },
+            axis: { values: roundNumbers(records.map((record) => record.error)), format: DIGITS, labelOverlap: true },
           },
           y: { aggregate: "count", title: "rows", axis: { tickMinStep: 1 } },
           tooltip: [{ field: "error", bin: { maxbins: 30 }, title: "residual" }, { aggregate: "count", title: "rows" }],
@@ -285,14 +285,15 @@ function reliabilityPicture(E) {
               type: "quantitative",
               title: "stated probability",
               scale: { domain: [0, 1] },
-              axis: { format: ".0%" },
+              // Points at an end do not touch the numbers.
+              axis: { format: ".0%", labelPadding: 9 },
             },
             y: {
               field: "happened",
               type: "quantitative",
               title: "frequency",
               scale: { domain: [0, 1] },
-              axis: { format: ".0%" },
+              axis: { format: ".0%", labelPadding: 9 },
             },
             tooltip: [{ field: "stated", format: ".1%" }, { field: "happened", format: ".1%", title: "frequency" }, {
               field: "rows",

@@ -77,7 +77,7 @@ function dataTable({ caption, columns, rows, file }) {
   const element = make(
     "div",
     { class: "table" },
-    make("div", { class: "tools" }, make("h3", { style: "flex:1 1 auto" }, caption), count, pager, save),
+    make("div", { class: "tools" }, make("h3", { style: "flex:1 1 200px" }, caption), count, pager, save),
     make(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

@@ -46,7 +46,8 @@ function taskColumns(model, records) {
 }
 
 function taskPanel(model) {
-  const records = taskRecords(model), E = model.evaluation, state = { found: records, page: 0 };
+  // Group 5 is before group 10.
+  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)), E = model.evaluation, state = { found: records, page: 0 };
   const search = make("input", {
     type: "search",
     placeholder: "Search groups",
@@ -164,7 +165,7 @@ function multiplesPicture(model, shown) {
     ? `Each picture is a group: the probability of “${
       E.classes[1]
     }” for rows of either class. The further apart the classes are, the better.`
-    : "Each picture is a group: rows by actual class (down) and predicted class (across), in the same order; the stronger the colour, the more rows.";
+    : "Each picture is a group: rows by actual class (down) and predicted class (across), in the same order; right ones are blue, wrong ones orange; the stronger the colour, the more rows.";
   return picture({
     title: "Predictions of each group",
     note: few ? `${note} Groups with fewer than ${E.min_rows} test rows have no ${E.score}.` : note,
@@ -250,7 +251,9 @@ const smallStrip = (E, classes, c) => ({
 });
 
 const smallConfusion = (E, classes, c) => ({
-  mark: { type: "rect" },
+  // Cells without rows are seen, too.
+  view: { fill: c.raised },
+  mark: { type: "rect", stroke: c.paper },
   encoding: {
     x: {
       field: "predicted",
@@ -261,8 +264,9 @@ const smallConfusion = (E, classes, c) => ({
       axis: { labels: false },
     },
     y: smallNames(classes),
+    color: { condition: { test: "datum.actual === datum.predicted", value: c.accent }, value: c.second },
     // A single row differs from none.
-    color: { aggregate: "count", legend: null, scale: { domainMin: 0, range: [c.line, c.accent] } },
+    opacity: { aggregate: "count", legend: null, scale: { domainMin: 0, range: [.2, 1] } },
     tooltip: [{ field: "task" }, { field: "actual" }, { field: "predicted" }, { aggregate: "count", title: "rows" }],
   },
 });

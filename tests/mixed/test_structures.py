@@ -212,3 +212,21 @@ def test_rows_of_a_single_group_are_blocks_of_their_own(monkeypatch):
     for codes in (np.zeros(5, int), np.full(5, -1)):
         for found, expected in zip(many.predict(X[:5], [codes]), exact.predict(X[:5], [codes]), strict=True):
             np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("n_groups, exact", [(20, False), (400, True)])
+def test_more_features_of_further_groupings_than_rows_are_a_matrix_of_all_rows(n_groups, exact, monkeypatch):
+    rng = np.random.default_rng(0)
+    N = 320
+    X, first, second = rng.normal(size=(N, 2)), np.arange(N) % 30, rng.integers(0, n_groups, N)
+    z = X[:, :1] + 0.5 * rng.normal(size=n_groups)[second][:, None] + 0.3 * rng.normal(size=(N, 1))
+    data = MixedData(X, (first, second), (30, n_groups), z, np.ones(N), np.arange(2))
+    structure, found = Structure("slopes of all groupings", further=True), []
+    for most in (600, 0):
+        monkeypatch.setattr(structures, "MOST_EXACT_ROWS", most)
+        fitted = FittedStructure(structure, data, evaluations=5)
+        assert fitted.model.parts[0].layout.by_features == (not exact or most == 0)
+        found.append((fitted.model.value_, *fitted.predict(X, (first, second))))
+    # Without smooth terms, both forms are the same model.
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)

@@ -22,12 +22,12 @@ from ..mixed.covariance import HERE, KEPT_BYTES, Place
 from ..mixed.effects import column_shares, missed_variance, variance_shares
 from ..mixed.likelihoods import Bernoulli, LabelRegression, Likelihood
 from ..mixed.structures import (
-    EXACT_ROWS,
     FEW_STRUCTURES,
     FURTHER_CURVES,
     FURTHER_STRUCTURES,
     MANY_ROWS,
     MORE_ROWS,
+    MOST_EXACT_ROWS,
     STRUCTURES,
     MixedData,
     Structure,
@@ -161,7 +161,7 @@ class KinPlan:
     def memory(self, n_jobs: int = 1) -> Need:
         """Return an upper bound on memory: a few matrices of all rows, or features and blocks of groups."""
         N, d = self.rows.X.shape
-        if self.rows.wide or self.rows.kernels or N <= EXACT_ROWS:
+        if self.rows.wide or self.rows.kernels or N <= MOST_EXACT_ROWS:
             peak = 8 * N * (N * (12 + 2 * min(d, ADDITIVE_COLUMNS) + len(self.rows.kernels)) + 16 * d)
         else:
             f = 2 * d + (count_features(N) if self.fit.n_features is None else self.fit.n_features)

@@ -16,6 +16,8 @@ from .terms import Additive, Constant, Curves, Given, Level, Linear, Smooth, Tas
 
 # Above this many rows (a third of it with an additive term), common terms are features, and each group is a block.
 EXACT_ROWS = 300
+# Not so up to this many rows if they are fewer than this share of the features of further groupings, which cost more.
+MOST_EXACT_ROWS, FEWER_ROWS = 600, 0.7
 # Above these numbers of rows, parameters are well determined and fewer evaluations save time.
 MORE_ROWS, MANY_ROWS, MOST_ROWS = 1_000, 5_000, 60_000
 # Features of a common smooth. Above `MANY_ROWS` rows, parameters are learned with at most `LEARNING_LANDMARKS` of them,
@@ -141,6 +143,9 @@ class FittedStructure:
         # With an additive term, features at a few knots are cheaper than a matrix of all rows for each column.
         limit = EXACT_ROWS // 3 if structure.additive else EXACT_ROWS
         exact = data.wide or bool(data.kernels) or len(X) <= limit
+        if not exact and len(X) <= MOST_EXACT_ROWS and not data.task_kernels:
+            features = sum(term.n_sparse for term in self._terms(X, of, of_common, data, False, n_landmarks))
+            exact = len(X) < FEWER_ROWS * features
         groups = data.groups
         layout = Layout.dense(X, groups, data.kernels, place) if exact else Layout.blocks(X, groups, place, data.blocks)
         steps = [(n_landmarks, evaluations)]

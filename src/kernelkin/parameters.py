@@ -41,14 +41,14 @@ PARAMETERS: dict[str, Parameter] = {
         "names to columns: the default kernels, and kernels on each of these groups of columns. "
         '"precomputed": X contains Gram matrices, of shape (n, n, K) in `fit` and (q, n, K) in `predict`.',
     ),
-    "C": Parameter("float", "Cost of errors on training rows.", POSITIVE, default=1.0),
+    "C": Parameter("float", "Cost of errors on training rows.", POSITIVE, 1.0),
     "mu": Parameter(
         'float or "scale"',
         'Strength of the penalty on the kernel weights. "scale": 1 for a classifier; for a regressor the variance of '
         "the targets within tasks, so that the fit does not depend on the units of the targets. Only ``mu / C**3`` "
         "matters, so it is enough to tune C.",
         [*POSITIVE, StrOptions({"scale"})],
-        default="scale",
+        "scale",
     ),
     "parsimony": Parameter(
         "float in [0, 1]",
@@ -56,14 +56,14 @@ PARAMETERS: dict[str, Parameter] = {
         "anything, do not get too much weight. 0: all kernels are penalised equally, as in the paper; 1: in proportion "
         "to their effective dimension.",
         UNIT_INTERVAL,
-        default=0.0,
+        0.0,
     ),
     "sharing": Parameter(
         "float in [0, 1]",
         "Penalty on the parts that tasks share. 1: a shared part is penalised like the own part of one task; 0: like "
         "the own parts of all tasks that share it.",
         UNIT_INTERVAL,
-        default=1.0,
+        1.0,
     ),
     "couplings": Parameter(
         'None, "common" or dict',
@@ -88,32 +88,32 @@ PARAMETERS: dict[str, Parameter] = {
         "float in [0, 1]",
         "Shrinkage of the relationship towards the prior (1: fixed at the prior).",
         UNIT_INTERVAL,
-        default=0.1,
+        0.1,
     ),
     "min_rank": Parameter(
         "float in [1, T]",
         "Lower bound on the effective rank of the relationship (T: independent tasks).",
         [Interval(Real, 1, None, closed="left")],
-        default=1.0,
+        1.0,
     ),
     "evenness": Parameter(
         "float in [0, 1)",
         "Interpolates between the paper's penalty (0) and the average kernel (towards 1), which is hard to beat if all "
         "kernels are useful.",
         [Interval(Real, 0, 1, closed="left")],
-        default=0.0,
+        0.0,
     ),
     "p": Parameter(
         "float in [1, inf)",
         "Exponent of the norm of the kernel weights: 1 selects few kernels, a large p uses all kernels evenly.",
         [Interval(Real, 1, None, closed="left")],
-        default=2.0,
+        2.0,
     ),
     "loss": Parameter(
         '{"hinge", "squared"}',
         'Loss function. "hinge": support vector machine; "squared": least-squares classifier.',
         [StrOptions({"hinge", "squared"})],
-        default="hinge",
+        "hinge",
     ),
     "class_weight": Parameter(
         'dict, "balanced" or None',
@@ -124,15 +124,15 @@ PARAMETERS: dict[str, Parameter] = {
         "float",
         'Half width of the interval without loss. Only used with ``loss="epsilon_insensitive"``.',
         NOT_NEGATIVE,
-        default=0.1,
+        0.1,
     ),
-    "fit_intercept": Parameter("bool", "Whether each task has an intercept.", ["boolean"], default=True),
+    "fit_intercept": Parameter("bool", "Whether each task has an intercept.", ["boolean"], True),
     "normalize": Parameter(
         '{"trace", "cosine", "center"} or None',
         'Scaling of kernels, fitted on the training rows: "trace" to mean diagonal one, "cosine" to unit diagonal, '
         '"center" to mean diagonal one after centring in feature space. None: no scaling.',
         [StrOptions({"trace", "cosine", "center"}), None],
-        default="trace",
+        "trace",
     ),
     "unknown_tasks": Parameter(
         '{"error", "common"}',
@@ -140,7 +140,7 @@ PARAMETERS: dict[str, Parameter] = {
         '"error": raise an error; "common", for models with the coupling "common": predict with the common part and '
         "the mean intercept of the tasks, without intervals.",
         [StrOptions({"error", "common"})],
-        default="error",
+        "error",
     ),
     "task_column": Parameter(
         "int or str, optional",
@@ -151,17 +151,15 @@ PARAMETERS: dict[str, Parameter] = {
         '{"joint", "alternating"} or a solver',
         '"joint" closes the duality gap to `tol`; "alternating" is the published algorithm, for comparison.',
         [StrOptions({"joint", "alternating"}), HasMethods("run")],
-        default="joint",
+        "joint",
     ),
     "init": Parameter(
         "array of shape (T, K), optional",
         "Initial kernel weights (rows for couplings last), for example weights saved by a `callback`.",
         ["array-like", None],
     ),
-    "tol": Parameter("float", "Tolerance on the relative duality gap.", POSITIVE, default=1e-3),
-    "max_iter": Parameter(
-        "int", "Maximum number of iterations; each solves the machines of all tasks once.", COUNT, default=100
-    ),
+    "tol": Parameter("float", "Tolerance on the relative duality gap.", POSITIVE, 1e-3),
+    "max_iter": Parameter("int", "Maximum number of iterations, which solve all machines once each.", COUNT, 100),
     "n_jobs": Parameter("int, optional", "Number of threads. The result does not depend on it.", [Integral, None]),
     "device": Parameter(
         "str, optional",
@@ -171,7 +169,7 @@ PARAMETERS: dict[str, Parameter] = {
         [str, None],
     ),
     "random_state": Parameter("int, RandomState or None", "Seed of all random draws.", ["random_state"]),
-    "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"], default=0),
+    "verbose": Parameter("int", "1 prints a line for each iteration.", ["verbose"], 0),
     "callback": Parameter(
         "callable, optional",
         "Called with an `Iterate` (weights, bounds, gap) after each iteration. If it returns True, the fit stops. It "
@@ -184,7 +182,7 @@ REGRESSION_LOSS = Parameter(
     '{"squared", "epsilon_insensitive"}',
     'Loss function. "squared": kernel ridge regression; "epsilon_insensitive": support vector regression.',
     [StrOptions({"squared", "epsilon_insensitive"})],
-    default="squared",
+    "squared",
 )
 POOLED_KERNELS = Parameter(
     'None, "precomputed", or a kernel, a name, a callable, or a list of these',
@@ -215,10 +213,7 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
     "intercept_": ("array of shape (T,)", "Intercepts; a list of arrays if a task has several outputs."),
     "objective_": ("float", "Value of the objective function."),
     "duality_gap_": ("float", "Upper bound on the distance of the objective from the optimum."),
-    "effective_rank_": (
-        "float",
-        "Effective rank of the weights: exp of the entropy of their normalised singular values.",
-    ),
+    "effective_rank_": ("float", "Effective rank of the weights: exp of the entropy of normalised singular values."),
     "history_": ("dict of arrays", "Progress of the solver, with one entry per iteration."),
     "n_iter_": ("int", "Number of iterations."),
     "functions_": ("object", "The fitted functions of all tasks."),

@@ -68,10 +68,8 @@ LEAST_GROUPS = 5
 # curves together are at most this many features.
 ROWS_OF_SLOPES, MOST_SLOPES = 3, 2_000
 ROWS_OF_CURVES, MOST_CURVES = 10, 600
-GIVEN = (
-    Structure("given kernels", slopes=False),
-    Structure("given kernels, loose", slopes=False, rho=0.02, clip=False),
-)
+_GIVEN = Structure("given kernels", slopes=False)
+GIVEN = (_GIVEN, replace(_GIVEN, name="given kernels, loose", rho=0.02, clip=False))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,10 +138,8 @@ class Search:
         start, steps = None, [(self.data, count)]
         n_features = count_features(self.data.n_rows) if self.n_features is None else self.n_features
         if self.data.n_rows > MOST_ROWS:
-            steps = [
-                (self.data.take(some_groups(self.data.groups[0], SUBSET_ROWS)), count),
-                (self.data, LAST_EVALUATIONS),
-            ]
+            some = some_groups(self.data.groups[0], SUBSET_ROWS)
+            steps = [(self.data.take(some), count), (self.data, LAST_EVALUATIONS)]
         for data, count in steps:
             fitted = self._fitted(structure, data, self.limit, n_features, evaluations=count, start=start)
             start = fitted.model.x_

@@ -259,10 +259,8 @@ class Solved:
         """Split an array (f,) by term: dense features come first, in the order of terms, then sparse ones."""
         dense, sparse = self.blocks.n_dense, self.blocks.n_sparse
         first, last = np.cumsum([0, *dense]), sum(dense) + np.cumsum([0, *sparse])
-        return [
-            of_feature[first[i] : first[i + 1]] if dense[i] else of_feature[last[i] : last[i + 1]]
-            for i in range(len(dense))
-        ]
+        ends = [first if size else last for size in dense]
+        return [of_feature[end[i] : end[i + 1]] for i, end in enumerate(ends)]
 
     def predict(
         self, X: np.ndarray, groups: Sequence[np.ndarray], used: Sequence[str], variance: bool

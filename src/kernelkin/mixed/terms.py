@@ -451,10 +451,8 @@ class Additive(Term):
     def block_gradient(self, p, pairs, W, saved):
         v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
         found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
-        return {
-            "variances": by_family(self.of_column, v * found[:, 0]),
-            "lengths": by_family(self.of_column, v * found[:, 1]),
-        }
+        names = ("variances", "lengths")
+        return {name: by_family(self.of_column, v * part) for name, part in zip(names, found.T, strict=True)}
 
     def diagonal(self, p, rows, sharing):
         factor = sharing if self.grouping is None else 1.0

@@ -246,9 +246,8 @@ class TaskFunctions:
         if codes is None:
             return dict.fromkeys(range(len(self.shares)), np.arange(n)) if n else {}
         if not self.unknown and (codes < 0).any():
-            raise ValueError(
-                "predicting tasks that were not in training needs a part that all tasks share: set couplings='common'"
-            )
+            advice = "set couplings='common'"
+            raise ValueError(f"predicting tasks that were not in training needs a part that all tasks share: {advice}")
         codes = np.where(codes < 0, len(self.shares), codes)
         order = np.argsort(codes, kind="stable")
         present, starts = np.unique(codes[order], return_index=True)

@@ -108,10 +108,8 @@ class TaskEffectsDisplay(Display):
         with_raw = self.name == "level" and "raw_level" in self.effects
         self.ax_.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
         text = f"{'pooled, ' if with_raw else ''}with a {COVERAGE:.0%} interval"
-        for rows, label, color, marker in (
-            (~named, text, COLORS[0], MARKERS[0]),
-            (named, "named", COLORS[4], MARKERS[1]),
-        ):
+        for rows, label, kind in ((~named, text, 0), (named, "named", 1)):
+            color, marker = COLORS[4 * kind], MARKERS[kind]
             if rows.any():
                 ends = values[rows] - half[rows], values[rows] + half[rows]
                 self.ax_.hlines(y[rows], *ends, color=color, linewidth=1.5, zorder=2)

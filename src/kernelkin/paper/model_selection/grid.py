@@ -49,12 +49,7 @@ _ALONE: Grid = [
     {"parsimony": PARSIMONY[:1], "shrinkage": (1.0,), "C": COSTS},
     {"parsimony": (0.0,), "evenness": (0.9,), "C": COSTS},
 ]
-_COUPLED: dict[str, Sequence[Any]] = {
-    "couplings": ("common",),
-    "sharing": (0.5,),
-    "parsimony": PARSIMONY[:1],
-    "C": COUPLED_COSTS,
-}
+_COUPLED: dict[str, Any] = {"couplings": ("common",), "sharing": (0.5,), "parsimony": PARSIMONY[:1], "C": COUPLED_COSTS}
 _OTHERS: dict[str, Sequence[Any]] = {"C": COSTS, "alpha": tuple(np.logspace(-4, 0, 5).tolist())}
 
 

@@ -147,7 +147,7 @@ class OLSRegressor(PaperRegressor):
     (*LINEAR, "duality_gap_", "n_iter_"),
     parameters="* alpha fit_intercept task_column tol max_iter",
     alpha=Parameter(
-        "float", "Strength of the 1-norm, in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.", POSITIVE, 0.1
+        "float", "Strength of the 1-norm in ``(1/(2 n_t)) |y_t - X_t w_t|^2 + alpha |w_t|_1``.", POSITIVE, 0.1
     ),
     tol=Parameter("float", "Tolerance of scikit-learn's `Lasso`.", NOT_NEGATIVE, 1e-4),
     max_iter=Parameter("int", "Maximum number of iterations of scikit-learn's `Lasso`.", COUNT, 1000),

@@ -36,7 +36,7 @@ _P = Parameter(
     2.0,
 )
 _PASSES = Parameter(
-    "int", "Maximum number of passes of T rounds; a pass costs as much as solving all machines once.", COUNT, 100
+    "int", "Maximum number of passes of T rounds, which cost as much as solving all machines.", COUNT, 100
 )
 
 
@@ -373,9 +373,7 @@ class MultiTaskKernelClassifier(PaperClassifier):
         elif not isinstance(penalty, Penalty | MixedNorm):
             if isinstance(penalty, type) or not callable(penalty):
                 names = ", ".join(map(repr, NAMED_PENALTIES))
-                raise ValueError(
-                    f"penalty must be one of {names}, a penalty, or a callable that returns one, got {penalty!r}"
-                )
+                raise ValueError(f"penalty must be {names}, a penalty, or a callable that returns one, got {penalty!r}")
             penalty = partial(_made_penalty, make=penalty)
         return make_fit(Fit, self, penalty=penalty, has_path=is_named and not isinstance(penalty, MixedNorm))
 

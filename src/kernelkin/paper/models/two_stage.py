@@ -37,7 +37,7 @@ _PARAMETERS: dict[str, Parameter] = {
         [*COUNT, None],
     ),
     "average": Parameter(
-        "bool", "Whether to return the average weights over all rounds or the last weights.", ["boolean"], True
+        "bool", "Whether to return the average weights of all rounds, not the last ones.", ["boolean"], True
     ),
     "center_pairs": Parameter(
         "bool",

@@ -101,14 +101,25 @@ def test_wide_data_are_the_same_data_in_long_form(structure, weights):
     assert (new[1] > variance).all()
 
 
+def test_columns_go_on_for_one_and_a_half_times_their_range():
+    X = np.linspace(2.0, 4.0, 21)[:, None]
+    columns = Columns.fit(X, True, np.zeros(1, int), np.ones(len(X)))
+    last, next_to, far, early = columns(np.array([[7.0], [6.9], [500.0], [-500.0]]))[:, 0]
+    assert next_to < last == far
+    np.testing.assert_allclose((far - early) * columns.scale[0], 2.0 + 2 * 1.5 * 2.0)
+    # A column that is constant in training tells how new a row is.
+    same = Columns.fit(np.ones((4, 1)), True, np.zeros(1, int), np.ones(4))
+    assert same(np.array([[9.0]]))[0, 0] == 8.0
+
+
 def test_columns_with_outliers_are_clipped_and_others_go_on():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(200, 2))
     X[0, 1] = 1000.0
     of = np.arange(2)
     clipped, free = (Columns.fit(X, clip, of, np.ones(len(X))) for clip in (True, False))
-    far = np.array([[5.0, 500.0]])
-    assert clipped(far)[0, 0] > 10
+    far = np.array([[2.0, 500.0]])
+    assert clipped(far)[0, 0] > 4
     assert clipped(far)[0, 1] < 5
     assert free(far)[0, 1] > 5
     np.testing.assert_allclose(clipped(X).mean(0), 0, atol=1e-12)

@@ -11,6 +11,8 @@ from ..decompositions import svd
 
 # Columns with outliers are those with values beyond the 2% to 98% range widened by a quarter on both sides.
 TAIL, WIDENED = 0.02, 0.25
+# Other columns are clipped to the range of the training rows, widened by this multiple of its width on both sides.
+FAR = 1.5
 # Means of groups are of use if the share of the variance of a column between groups is in this range.
 BETWEEN = (0.01, 0.99)
 
@@ -33,12 +35,13 @@ class Columns:
     def fit(cls, X: np.ndarray, clip: bool, of_column: np.ndarray, weight: np.ndarray) -> Columns:
         """Fit to training rows (N, d) with weights (N,).
 
-        Columns of one family share a scale, so that a category counts as one column. Columns without outliers are not
-        clipped, so that slopes over time extrapolate beyond the training rows.
+        Columns of one family share a scale, so that a category counts as one column. Slopes over time extrapolate
+        beyond the training rows unless the column has outliers, but values far from all others do not count in full.
         """
-        d = X.shape[1]
-        low, high = np.full(d, -np.inf), np.full(d, np.inf)
-        if clip and len(X):
+        width = np.ptp(X, axis=0)
+        reach = np.where(width > 0, FAR * width, np.inf)
+        low, high = X.min(0) - reach, X.max(0) + reach
+        if clip:
             first, last = weighted_quantiles(X, weight, (TAIL, 1.0 - TAIL))
             wide = np.where(last > first, WIDENED * (last - first), np.inf)
             low = np.where(X.min(0) < first - wide, first - wide, low)
@@ -50,7 +53,7 @@ class Columns:
         rounding = 1e-12 * np.maximum(np.abs(center), 1e-300)
         scale = np.where(spread > rounding, spread, np.maximum(rounding, 1.0))
         found = cls(low, high, center, scale)
-        if d > len(X) and d > 1 and not of_column.any():
+        if X.shape[1] > max(len(X), 1) and not of_column.any():
             found = replace(found, axes=svd(found(X))[2].T)
         return found
 

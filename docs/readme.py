@@ -63,8 +63,9 @@ def demo_sentence(link: str = "docs/demo.md") -> str:
     other = min((name for name in means if name != "Kin"), key=lambda name: means[name])
     return (
         f"Births per woman in {run['groups']} countries, {run['rows']} random years of each known, others predicted. "
-        f"Mean RMSE of {run['draws']} draws: {means['Kin']:.2f}; {other} {means[other]:.2f}; a linear mixed model "
-        f"{means['a linear mixed model']:.2f}; gradient boosting {means['gradient boosting']:.2f} "
+        f"Mean RMSE of {run['draws']} draws: KinRegressor {means['Kin']:.2f}; {other} {means[other]:.2f}; a linear "
+        f"mixed model {means['a linear mixed model']:.2f}; scikit-learn's gradient boosting "
+        f"{means['gradient boosting']:.2f} "
         f"([why these data, and two others]({link}))."
     )
 
@@ -99,7 +100,7 @@ def real_data() -> str:
             for suite in (grouped, later)
         ]
         rows.append((title, behind[0], str(best.count(name)), behind[1], *(each.get(name, "-") for each in many)))
-    note = "\n\nWages and ratings: means of the folds run here; others as published." if many else ""
+    note = "\n\nWages and ratings: Kin was run here; the other figures are as published." if many else ""
     return Table(tuple(columns), tuple(rows)).markdown() + note
 
 

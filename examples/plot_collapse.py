@@ -70,8 +70,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Ask for two directions, and the groups are there. Shrinkage alone keeps the tasks from being one, and says less about
-# who belongs to whom.
+# With ``min_rank=2`` the groups appear. Shrinkage alone prevents the collapse, too, but shows the groups less
+# clearly.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", sharey=True)
 settings = {"min_rank=1, shrinkage=0": (1, 0), "min_rank=2, shrinkage=0": (2, 0), "min_rank=1, shrinkage=0.3": (1, 0.3)}

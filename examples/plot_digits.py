@@ -45,7 +45,7 @@ model = MKMTRLClassifier(kernels, mu=1.0, min_rank=2, class_weight="balanced").f
 average = AverageClassifier(kernels, class_weight="balanced").fit(X_train, Y_train)
 for name, fitted in (("MK-MTRL", model), ("average kernel", average)):
     read = (fitted.decision_function(X_test).argmax(axis=1) == digits_test).mean()
-    print(f"{name:15s} digits read rightly: {read:.1%}")
+    print(f"{name:15s} digits recognised: {read:.1%}")
 print(f"relative duality gap: {model.duality_gap_ / model.objective_:.1e}")
 
 # %%

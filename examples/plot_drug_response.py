@@ -191,9 +191,8 @@ print(f"the five best in truth: {np.sort(better, axis=1)[:, -5:].mean():.2f}")
 # everything               1.42  1.82           2.82
 # ======================== ===== ============== =========
 #
-# - *The holes*: one model for each drug is worse than the means of drug and cell line. Sharing what similar drugs do is
-#   what helps, and it is almost all there is: a matrix of low rank, which knows neither genes nor molecules, is as
-#   good.
+# - *The holes*: one model for each drug is worse than the means of drug and cell line. Sharing the responses of similar
+#   drugs gives almost all of the gain: a matrix of low rank, which knows neither genes nor molecules, is as good.
 # - *A new cell line*: sharing gives nothing here; what was measured of the cell line gives a little, whatever the
 #   model.
 # - *A new drug*: its structure says something of how strong it is (the nearest drugs say about as much), and not which

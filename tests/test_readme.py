@@ -62,6 +62,22 @@ def test_links_point_to_existing_files(page):
     assert all((ROOT / target.split("#")[0]).exists() for target in files), files
 
 
+def test_contributing_names_what_the_code_has():
+    """Names with an underscore or a capital inside, and files."""
+    folders = ("src", "tests", "docs", "benchmarks", "experiments", "examples")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    others = (ROOT / name for name in ("pyproject.toml", "Makefile", "requirements-min.txt"))
+    known = set(re.findall(r"\w+", " ".join(path.read_text() for path in [*files, *others])))
+    spans = re.findall(r"`([^`\n]+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    pattern = r"\b(\w*[a-z]_\w+|_[a-z]\w+|[A-Z][a-z]+[A-Z]\w+)\b"
+    named = {name for span in spans if "/" not in span for name in re.findall(pattern, span)}
+    assert len(named) > 50
+    assert not sorted(named - known)
+    paths = {path for span in spans for path in re.findall(r"^[\w/]+\.py$", span)}
+    assert len(paths) > 20
+    assert not [path for path in paths if not any(str(file).endswith(f"/{path}") for file in files)]
+
+
 def test_pictures_are_small():
     assert all(picture.stat().st_size < 100_000 for picture in ROOT.glob("docs/images/*.png"))
 

@@ -209,8 +209,8 @@ class MultiTaskEstimator(TaskRouted):
     def estimate_memory(self, X: Any, y: Any, tasks: Any = None) -> int:
         """Return an upper bound on the memory of `fit` in bytes, without the data. Nothing is fitted.
 
-        `fit` raises an error if this is more than the available memory (of the machine, the control group and the
-        process), or more than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
+        `fit` raises an error if this is more than the available memory (of the machine, and of the control groups of
+        the process), or more than the environment variable ``KERNELKIN_MEMORY_GIB`` allows.
 
         Parameters
         ----------

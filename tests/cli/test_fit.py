@@ -83,9 +83,11 @@ def test_later_rows_and_several_groupings(run, sales, tmp_path):
     new = frame.head(2).assign(day=["Sat", "Wed"])
     assert np.isfinite(saved.predict(new)).all()
     error = run(*argv[:-4], "--time", "shop", "-o", tmp_path / "n.kin", fails=True)
-    assert "--time shop: a column of numbers or dates, and --task, are needed" in error
+    assert "--time shop needs --task and a column of numbers or dates: " in error
+    wide = ["fit", tmp_path / "t.csv", "--target", "sales", "size", "--time", "date"]
+    assert "or dates: --task is missing" in run(*wide, "-o", tmp_path / "n.kin", fails=True)
     frame.assign(date=frame.date.where(frame.index != 5)).to_csv(tmp_path / "t.csv", index=False)
-    assert "t.csv: --time date: 1 rows have no time: fill in these cells" in run(*argv, fails=True)
+    assert "t.csv: --time date: fill in the cells without a time (1), or leave out their rows" in run(*argv, fails=True)
     error = run(*argv, "--model", "AVG", fails=True)
     assert "AVG takes one grouping: give --task once, or use Kin" in error
 

@@ -109,7 +109,7 @@ def interrupt(*arguments):
     ("fault", "code", "message"),
     [
         (KeyboardInterrupt, 130, "kernelkin: interrupted; {} is saved, without the comparison of models"),
-        (RuntimeError("no"), 0, "kernelkin: warning: RuntimeError: no; {} is saved without this comparison"),
+        (RuntimeError("no"), 0, "kernelkin: warning: RuntimeError: no; {} is saved without this result"),
     ],
 )
 def test_what_is_asked_after_a_fit_cannot_lose_it(quick, monkeypatch, capsys, fault, code, message):

@@ -170,7 +170,7 @@ def test_masks_of_labels_hold_out_rows_for_some_tasks_only():
 def test_folds_without_test_rows_are_refused():
     """A score of no rows would be an error in the middle of a cross-validation."""
     tasks = np.repeat([0, 1], 2)
-    with pytest.raises(ValueError, match="too few rows for 5 folds, one has no test rows: lower n_splits"):
+    with pytest.raises(ValueError, match="too few rows for 5 folds: one has no test rows; lower n_splits"):
         list(TaskKFold(5, random_state=0).split(np.zeros((4, 1)), groups=tasks))
     assert len(list(TaskKFold(2, random_state=0).split(np.zeros((4, 1)), groups=tasks))) == 2
 

@@ -174,7 +174,7 @@ def test_queries_of_each_form():
 
 
 def test_an_unknown_task_is_named_beside_the_known_ones():
-    hint = r"Tasks that were not in training need unknown_tasks='common' .*, or task_features$"
+    hint = r"New tasks need unknown_tasks='common' .*, or Kin with task_features$"
     with pytest.raises(ValueError, match=rf"^unknown tasks 7, 'x'; this model knows 10, 20, 30\. {hint}"):
         encode_tasks(np.array([10, 7, 7, "x"], dtype=object), np.array([10, 20, 30]))
     with pytest.raises(ValueError, match=rf"^unknown task 'c'; this model knows 'a', 'b'\. {hint}"):

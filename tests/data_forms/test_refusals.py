@@ -266,10 +266,7 @@ QUERIES = {
     ),
     "too few tasks": ({"tasks": [10]}, r"X has 12 rows, but tasks has 1$"),
     "a missing task": ({"tasks": [None] * N}, r"Input tasks contains a missing label in row 0, and 11 more"),
-    "an unknown task": (
-        {"tasks": ["eve"] * N},
-        r"unknown task 'eve'; this model knows 10, 20, 30\. Tasks that were not in training need",
-    ),
+    "an unknown task": ({"tasks": ["eve"] * N}, r"unknown task 'eve'; this model knows 10, 20, 30\. New tasks need"),
 }
 
 

@@ -511,6 +511,13 @@ def test_columns_that_do_not_vary_have_no_share_and_categories_count_as_one_colu
     assert shares["x2"] < 1e-12
 
 
+@pytest.mark.parametrize("d, families", [(60, 60), (61, 1)])
+def test_more_than_sixty_columns_share_their_parameters(d, families):
+    X = np.random.default_rng(0).normal(size=(20, d))
+    plan = KinRegressor().specification().plan(KinRegressor().training_data(X, X[:, 0], np.arange(20) % 4))
+    assert len(set(plan.rows.of_column.tolist())) == families
+
+
 def test_shares_of_columns_are_those_of_the_variance_of_the_function():
     rng = np.random.default_rng(0)
     rows, groups = rng.normal(size=(240, 3)), np.arange(240) % 12

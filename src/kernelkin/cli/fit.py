@@ -105,7 +105,7 @@ def _cannot_lose(out: str) -> Iterator[None]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{out} is saved, without the comparison of models") from None
     except Exception as error:
-        complain(f"warning: {type(error).__name__}: {error}; {out} is saved without this comparison")
+        complain(f"warning: {type(error).__name__}: {error}; {out} is saved without this result")
 
 
 def _task_rows(model: Any, problem: TableProblem) -> list[list[Any]]:
@@ -181,16 +181,16 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
 
 def time_position(schema: TableSchema, arguments: Namespace) -> int | None:
     """Return the feature with the values of the --time column, or None if there is none."""
-    name = arguments.time
-    if name is None:
+    if (name := arguments.time) is None:
         return None
     where = f"{display_name(arguments.data)}: --time {name}"
     column = next((column for column in schema.columns if column.name == name), None)
     if column is None or column.kind not in ("number", "date") or schema.task is None:
-        reason = schema.left_out.get(name, "there is no such column" if column is None else f"it is {column.kind}")
-        raise ValueError(f"{where}: a column of numbers or dates, and --task, are needed ({reason})")
+        kind = "there is no such column" if column is None else f"this one is {column.kind}"
+        reason = "--task is missing" if schema.task is None else schema.left_out.get(name, kind)
+        raise ValueError(f"{where} needs --task and a column of numbers or dates: {reason}")
     if column.n_missing:
-        raise ValueError(f"{where}: {column.n_missing} rows have no time: fill in these cells or leave out these rows")
+        raise ValueError(f"{where}: fill in the cells without a time ({column.n_missing}), or leave out their rows")
     # The first feature of a number or a date is its standardised value.
     return schema.encoder.groups_[name][0]
 

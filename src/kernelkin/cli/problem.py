@@ -64,7 +64,7 @@ class TableProblem:
 def load_problem(arguments: Namespace) -> TableProblem:
     """Read the table given by the arguments; errors name the file."""
     if arguments.loss is not None and arguments.loss not in LOSSES:
-        raise ValueError(f"--loss {arguments.loss}: there are {listing(list(LOSSES))}")
+        raise ValueError(f"--loss {arguments.loss}: unknown loss; the losses are {listing(list(LOSSES))}")
     arguments.regression |= arguments.loss is not None
     arguments.loss = None if arguments.loss == SquaredLoss.name else arguments.loss
     targets, tasks = list(dict.fromkeys(arguments.target)), list(dict.fromkeys(arguments.task))

@@ -18,7 +18,7 @@ from .arrays import Table, as_array, as_table, holds_dates, listing, missing, no
 
 # Advice for columns that are not numbers or have missing values.
 ENCODE = "pass a data frame to KinRegressor or KinClassifier, or encode it with TableEncoder in a pipeline"
-UNKNOWN = "Tasks that were not in training need unknown_tasks='common' (and, if not Kin, couplings), or task_features"
+UNKNOWN = "New tasks need unknown_tasks='common' (and couplings='common', if not Kin), or Kin with task_features"
 # Objectives and scores are quadratic in the targets; the sum of such squares does not overflow.
 LARGEST = 1e150
 # Above this value the penalty is lost in rounding: models interpolate noise or overflow.

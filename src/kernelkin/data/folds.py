@@ -102,7 +102,7 @@ class TaskKFold(BaseCrossValidator):
         rng = check_random_state(self.random_state)
         labels = _deal(len(codes), rows, [classes[part] for part in rows], self.n_splits, rng)
         if len(np.setdiff1d(np.arange(self.n_splits), labels)):
-            raise ValueError(f"tasks have too few rows for {self.n_splits} folds, one has no test rows: lower n_splits")
+            raise ValueError(f"tasks have too few rows for {self.n_splits} folds: one has no test rows; lower n_splits")
         for fold in range(self.n_splits):
             yield np.flatnonzero(labels != fold), np.flatnonzero(labels == fold)
 

@@ -12,6 +12,7 @@ import pytest
 
 from kernelkin import load_model
 from kernelkin.cli import main as cli
+from kernelkin.data.checks import check_labels
 from kernelkin.relations.baselines import ONE_FOR_ALL, SEPARATE
 
 DATA = os.environ.get("KERNELKIN_DATA", "")
@@ -67,6 +68,24 @@ def test_a_new_group_is_predicted_with_a_wider_interval(sleep, tmp_path):
     # Without a number the intervals are those of 0.9.
     expected = load_model(sleep / "m.kin").predict_interval(out[["task", "Days"]], 0.9)
     np.testing.assert_allclose(out[["prediction_low", "prediction_high"]], expected)
+
+
+def test_a_rule_for_labels_holds_for_tables_too(sales, folder, run, tmp_path, monkeypatch):
+    """Commands count, match and test the groups that models see: with a rule that strips blanks, those without."""
+
+    def stripped(*args):
+        labels = check_labels(*args)
+        return np.char.strip(labels) if labels.dtype.kind == "U" else labels
+
+    for module in ("data.checks", "tables.schema", "kin.task_features"):
+        monkeypatch.setattr(f"kernelkin.{module}.check_labels", stripped)
+    table = tmp_path / "t.csv"
+    # With its blanks, the first row would be a group of its own, with too few rows.
+    sales.assign(shop=sales.shop + np.where(np.arange(len(sales)) < 1, "  ", "")).to_csv(table, index=False)
+    flags = ["--task", "shop", "--target", "sales", "--drop", "busy", "--model", "AVG", "-o", tmp_path / "m.kin"]
+    out = run("fit", table, *flags)
+    assert "120 rows, 3 groups ('shop') of 40 rows" in out and "only one row" not in out
+    assert "groups never seen" not in run("score", folder / "number.kin", table)
 
 
 def test_new_groups_can_be_refused(sleep, tmp_path, capsys):

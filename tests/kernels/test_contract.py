@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import laplacian_kernel
 
-from kernelkin.kernels.families import KERNEL_FAMILIES, resolve_kernels
+from kernelkin.kernels.families import KERNEL_FAMILIES, NAMED_KERNELS, resolve_kernels
 from kernelkin.kernels.grams import check_gram
 from kernelkin.kernels.kernel import diagonals, evaluate, fit_kernels
 
@@ -26,7 +26,7 @@ ARGUMENTS = {
 }
 FAMILIES = {name: [k for kw in ARGUMENTS[name] for k in family(**kw)] for name, family in KERNEL_FAMILIES.items()}
 OTHERS = {
-    "names": resolve_kernels(["rbf", "linear", "poly", "laplacian", "chi2", "cosine"]),
+    "names": resolve_kernels([*NAMED_KERNELS, "laplacian", "chi2", "cosine"]),
     "callables": resolve_kernels([laplacian_kernel, functools.partial(laplacian_kernel, gamma=2.0)]),
 }
 NAMES = ["a", "b", "c", "d"]

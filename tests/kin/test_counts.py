@@ -7,7 +7,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.kin.losses import LOSSES, count_distribution, count_moments
+from kernelkin.kin.losses import LOSSES, PoissonLoss, count_distribution
 from kin.problems import folds, keep_copies
 
 
@@ -85,12 +85,27 @@ def test_moments_are_those_of_a_mixture_of_log_normal_rates():
         np.where(member, f[1], f[0]) + np.sqrt(np.where(member, variance[1], variance[0])) * rng.normal(size=400_000)
     )
     counts = rng.poisson(rate)
-    mean, deviation = count_moments(f, variance, weights[:, None])
+    mean, deviation = LOSSES["poisson"].count_moments(f, variance, weights[:, None])
     assert mean[0] == pytest.approx(counts.mean(), rel=0.01)
     assert deviation[0] == pytest.approx(counts.std(), rel=0.02)
     assert count_distribution(mean, deviation).std()[0] == pytest.approx(deviation[0])
     poisson = count_distribution(np.array([3.0]), np.sqrt([3.0]))
     np.testing.assert_allclose(poisson.cdf([0.0]), np.exp(-3.0), rtol=1e-5)
+
+
+def test_a_loss_whose_counts_vary_more_says_so_in_one_place(fitted, monkeypatch):
+    """All that depends on the variance of counts asks `count_moments`."""
+
+    def doubled(self, f, variance, weights, usual=PoissonLoss.count_moments):
+        mean, deviation = usual(self, f, variance, weights)
+        return mean, 2.0 * deviation
+
+    usual = fitted.predict(X, tasks=TASKS, offset=OFFSET, return_std=True)[1]
+    monkeypatch.setattr(PoissonLoss, "count_moments", doubled)
+    np.testing.assert_allclose(fitted.predict(X, tasks=TASKS, offset=OFFSET, return_std=True)[1], 2.0 * usual)
+    again = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
+    # Held-out deviations are scaled to fit the counts.
+    assert again.functions_.scores.scale == pytest.approx(0.5 * fitted.functions_.scores.scale)
 
 
 def test_a_score_is_where_the_interval_begins_to_contain_the_count():

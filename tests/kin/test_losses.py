@@ -47,6 +47,14 @@ def test_the_score_is_one_for_the_targets_and_zero_for_their_mean(case):
     assert model.score(X, y, tasks, **options) == loss.score(y, model.predict(X, tasks, **options)) > 0.3
 
 
+def test_the_score_is_the_share_of_the_loss_that_is_explained(case):
+    loss, model, X, y, tasks, options = case
+    predicted, cost, weight = model.predict(X, tasks, **options), loss.likelihood().loss, np.arange(len(y)) % 3
+    for w in (None, weight):
+        found, null = (np.average(cost(y, m), weights=w) for m in (predicted, np.average(y, weights=w)))
+        assert loss.score(y, predicted, w) == pytest.approx(1 - found / null)
+
+
 def test_offsets_are_for_losses_that_take_them(case):
     loss, model, X, y, tasks, options = case
     if loss.takes_offset:

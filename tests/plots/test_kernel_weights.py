@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from kernelkin import MKMTRLRegressor
+from kernelkin import MKMTRLRegressor, tanimoto_kernels
 from kernelkin.plots import KernelWeightsDisplay
 from kernelkin.plots.fits import kernel_groups
 
@@ -85,6 +85,8 @@ def test_lines_separate_views_whose_kernels_stand_together():
 def test_groups_of_kernels_by_view_then_column_then_family():
     names = ["left: rbf(1 x median)", "rbf(gamma=2)[age]", "linear[age]", "poly2", "poly3", "rbf(2 x median)", "7"]
     assert kernel_groups(names).tolist() == ["left", "age", "age", "poly", "poly", "rbf", "7"]
+    names = [kernel.name for kernel in tanimoto_kernels((1, 3))]
+    assert kernel_groups(names).tolist() == ["tanimoto", "tanimoto"]
 
 
 def test_weights_of_another_shape_and_unfitted_models_are_refused():

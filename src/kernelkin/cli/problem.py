@@ -17,7 +17,7 @@ from ..storage.model_files import load_model
 from ..tables.cells import OTHER_DECIMAL, CellError, as_numbers, read_numbers, refuse_cells
 from ..tables.encoder import TableEncoder, check_names
 from ..tables.files import TextFormat, display_name, read_table
-from ..tables.schema import TableSchema, common_unit
+from ..tables.schema import TableSchema, are_whole, common_unit, read_labels
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -128,6 +128,7 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     """Choose the rows to use, and classification or regression."""
     tasks, targets = tuple(dict.fromkeys(arguments.task)), tuple(dict.fromkeys(arguments.target))
     frame, notes = with_labels(frame, tasks, targets)
+    frame = frame.assign(**{name: read_labels(frame, name, are_whole(frame[name])) for name in tasks})
     frame, units = _without_units(frame, targets, arguments)
     notes += [f"Unit of {name!r}: {unit}." for name, unit in zip(targets, units, strict=True) if unit]
     regression, why = _guess_all(frame, targets, arguments)
@@ -218,8 +219,7 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
 
 def _refuse_stray_text(values: Series, name: str, arguments: Namespace) -> None:
     """Raise if a text target is used with --regression, or if most of its values are numbers."""
-    cells = values.to_numpy(dtype=object)
-    other = OTHER_DECIMAL[arguments.decimal]
+    cells, other = values.to_numpy(dtype=object), OTHER_DECIMAL[arguments.decimal]
     stray = np.isinf(as_numbers(cells, arguments.decimal))
     if stray.any() and not np.isinf(as_numbers(cells, other)).any():
         raise ValueError(f"column {name!r} has numbers with the decimal separator {other!r}: use --decimal {other}")

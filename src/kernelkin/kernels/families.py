@@ -335,6 +335,14 @@ KERNEL_FAMILIES: dict[str, Callable[..., list[Kernel]]] = {
 }
 
 
+NAMED_KERNELS: dict[str, Kernel] = {
+    "rbf": gaussian_kernels(1.0)[0],
+    "linear": linear_kernels()[0],
+    **dict.fromkeys(("poly", "polynomial"), polynomial_kernels(3)[0]),
+    "tanimoto": tanimoto_kernels()[0],
+}
+
+
 def resolve_kernels(kernels: Any = None) -> list[Kernel]:
     """Convert the parameter `kernels` to a flat list of Kernel with unique names.
 
@@ -371,21 +379,14 @@ def resolve_kernels(kernels: Any = None) -> list[Kernel]:
 
 def _one_kernel(given: Any) -> Kernel:
     """Return a kernel from its name or from a callable."""
-    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS as METRICS
 
     if isinstance(given, str):
-        ours = {
-            "rbf": gaussian_kernels(1.0),
-            "linear": linear_kernels(),
-            "poly": polynomial_kernels(3),
-            "polynomial": polynomial_kernels(3),
-            "tanimoto": tanimoto_kernels(),
-        }
-        if given in ours:
-            return ours[given][0]
-        if given not in PAIRWISE_KERNEL_FUNCTIONS:
-            raise ValueError(f"unknown kernel {given!r}; known names: {sorted({*ours, *PAIRWISE_KERNEL_FUNCTIONS})}")
-        return Kernel(given, CallableKernel(PAIRWISE_KERNEL_FUNCTIONS[given], known_psd=given in PSD_METRICS))
+        if given in NAMED_KERNELS:
+            return NAMED_KERNELS[given]
+        if given not in METRICS:
+            raise ValueError(f"unknown kernel {given!r}; known names: {sorted({*NAMED_KERNELS, *METRICS})}")
+        return Kernel(given, CallableKernel(METRICS[given], known_psd=given in PSD_METRICS))
     if isinstance(given, type) or any(given is family for family in KERNEL_FAMILIES.values()):
         raise TypeError(f"kernels contains {given.__name__} itself; call it: {given.__name__}()")
     if not callable(given):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln, xlogy
 from scipy.stats import nbinom, norm
-from sklearn.metrics import d2_tweedie_score
 
 from ..calibration import TargetUnits, choose_units, pooled_units
 from ..data.forms import Queries, TaskData
@@ -189,8 +188,10 @@ class PoissonLoss(SquaredLoss):
         return f"log({unit})" if unit else "logarithm of the count"
 
     def score(self, y: np.ndarray, predicted: np.ndarray, sample_weight: Any = None) -> float:
-        """Return D^2, the explained share of the Poisson deviance from the mean; NaN if all counts are equal."""
-        return d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1) if np.ptp(y) else float("nan")
+        """Return D^2, the explained share of the deviance from the mean; NaN if all counts are equal."""
+        deviance, mean = self.likelihood().loss, np.average(y, weights=sample_weight)
+        found, null = (np.average(deviance(y, m), weights=sample_weight) for m in (predicted, mean))
+        return float(1.0 - found / null) if np.ptp(y) else float("nan")
 
     def prepare(self, labelled, data, weight, has_features):
         """Check the counts. The location is the log of the mean rate, and offsets are relative to it."""
@@ -208,10 +209,11 @@ class PoissonLoss(SquaredLoss):
     def held_out(self, members, weights, labelled, units):
         f, variance = (np.array([getattr(m, name)[:, 0] for m in members]) for name in ("mean", "variance"))
         variance, weights = variance + [m.noise for m in members], weights[:, None]
-        factor = log_factor(labelled.y, count_moments(f, variance, weights)[0], members[0].fitted.model.parts[0].weight)
+        mean = self.count_moments(f, variance, weights)[0]
+        factor = log_factor(labelled.y, mean, members[0].fitted.model.parts[0].weight)
         # Predictions are relative to `location`, offsets of training rows to `new_location`.
         units = replace(units, location=units.location + factor)
-        return *count_moments(f + factor, variance, weights), units
+        return *self.count_moments(f + factor, variance, weights), units
 
     def sizes(self, y, mean, deviation):
         counts = count_distribution(mean, deviation)
@@ -221,7 +223,13 @@ class PoissonLoss(SquaredLoss):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))
         f = f[:, :, 0] + functions.units.location[0] + (0.0 if offset is None else offset)
         noise = np.array([member.model.noise_ for member in functions.members])[:, None]
-        return count_moments(f, variance[:, :, 0] + noise, functions.weights_of(queries.codes))
+        return self.count_moments(f, variance[:, :, 0] + noise, functions.weights_of(queries.codes))
+
+    def count_moments(self, f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q), weights (M, q)."""
+        rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
+        mean = (weights * rate).sum(0)
+        return mean, np.sqrt(mean + np.maximum((weights * rate**2 * np.exp(variance)).sum(0) - mean**2, 0.0))
 
     def ends(self, mean, deviation, quantile):
         """Return intervals of whole numbers."""
@@ -235,13 +243,6 @@ LOSSES: dict[str, SquaredLoss] = {loss.name: loss for loss in (SquaredLoss(), Po
 def _of_rows(units: TargetUnits, labelled: LabelledRows) -> tuple[np.ndarray, np.ndarray]:
     """Return location and spread of each row (N,) or, if the columns of y are tasks, of each task (T,)."""
     return (units.location, units.spread) if labelled.wide else units.of(labelled.codes)
-
-
-def count_moments(f: np.ndarray, variance: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and deviations (q,) of counts whose log rates are mixtures of normals (M, q), weights (M, q)."""
-    rate, variance = np.exp(np.minimum(f + 0.5 * variance, 50.0)), np.minimum(variance, 50.0)
-    mean = (weights * rate).sum(0)
-    return mean, np.sqrt(mean + np.maximum((weights * rate**2 * np.exp(variance)).sum(0) - mean**2, 0.0))
 
 
 def count_distribution(mean: np.ndarray, deviation: np.ndarray) -> Any:

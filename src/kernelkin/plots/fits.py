@@ -116,7 +116,7 @@ def kernel_groups(names: Sequence[str] | np.ndarray) -> np.ndarray:
     for name in map(str, names):
         view, colon, _ = name.partition(": ")
         column = re.fullmatch(r".*\[(.+)\]", name)
-        family = re.split(r"[\d(]", name, maxsplit=1)[0].strip()
+        family = re.split(r"[\d(^]", name, maxsplit=1)[0].strip()
         found.append(view if colon else column[1] if column else family or name)
     return np.array(found, dtype=object)
 

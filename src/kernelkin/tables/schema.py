@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.arrays import Table, as_table, listing, missing
+from ..data.checks import check_labels
 from .cells import CellError, Decimal, is_missing_mark, read_numbers, split_number
 from .columns import Column, mean_and_scale
 from .encoder import TableEncoder, check_names
@@ -172,12 +173,12 @@ class TableSchema:
         ----------
         frame : as for `encode`
         """
-        found = {name: _labels(frame, name, whole) for name, whole in self.task_columns.items()}
+        found = {name: read_labels(frame, name, whole) for name, whole in self.task_columns.items()}
         return found if len(found) > 1 else next(iter(found.values()), None)
 
     def first_tasks(self, frame: Any) -> np.ndarray | None:
         """Return the task of each row in the first grouping, or None if every target is a task."""
-        return None if self.task is None else _labels(frame, self.task, self.task_columns[self.task])
+        return None if self.task is None else read_labels(frame, self.task, self.task_columns[self.task])
 
     def options(self, frame: Any) -> dict[str, np.ndarray]:
         """Return the further arguments of `fit` and `predict`: the `offset` of counts, if there is a column for it."""
@@ -211,27 +212,26 @@ class TableSchema:
 
     def restore(self, prediction: np.ndarray) -> np.ndarray:
         """Return predictions of the model in the units of the table."""
-        if not self.regression:
-            return prediction
-        return prediction * np.array(self.target_scales) + np.array(self.target_means)
+        scales, means = np.array(self.target_scales), np.array(self.target_means)
+        return prediction * scales + means if self.regression else prediction
 
 
-def _labels(frame: Any, name: str, whole: bool) -> np.ndarray:
-    """Return the labels (n,) of a task column: text, or whole numbers."""
+def read_labels(frame: Any, name: str, whole: bool) -> np.ndarray:
+    """Return the labels (n,) of a task column as models read them: text, or whole numbers."""
     values = select_columns(frame, [name]).columns[0]
     absent = missing(values)
     if absent.any():
         raise CellError(name, int(absent.argmax()) + 1, ("no task", ""))
     if not whole:
-        is_date = values.dtype.kind == "M"
-        return np.datetime_as_string(values, unit="auto") if is_date else np.array(list(map(str, values.tolist())))
+        texts = np.datetime_as_string(values, unit="auto") if values.dtype.kind == "M" else values.tolist()
+        return check_labels(np.array(list(map(str, texts))))
     numbers = read_numbers(name, values)
     # A text must be a plain integer: "01" is not the task 1.
     good = _whole(numbers) & np.array([not isinstance(v, str) or bool(CANONICAL.fullmatch(v)) for v in values])
     if not good.all():
         row = int(np.argmin(good))
         raise CellError(name, row + 1, (f"{str(values[row])!r:.80}", "; groups are whole numbers, such as 1"))
-    return numbers.astype(np.int64)
+    return check_labels(numbers.astype(np.int64))
 
 
 def select_columns(frame: Any, names: Sequence[str]) -> Table:
@@ -264,9 +264,8 @@ def are_whole(values: Series) -> bool:
     """Return whether all values are whole numbers that floats represent exactly."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    if not is_numeric_dtype(values) or is_bool_dtype(values):
-        return False
-    return bool(_whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
+    is_number = is_numeric_dtype(values) and not is_bool_dtype(values)
+    return is_number and bool(_whole(values.to_numpy(dtype=np.float64, na_value=np.nan)).all())
 
 
 def _whole(numbers: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
 from kernelkin import AverageClassifier, AverageRegressor, IMKLClassifier, IMKLRegressor, STLClassifier, STLRegressor
-from kernelkin.kernels.families import resolve_kernels
+from kernelkin.kernels.families import NAMED_KERNELS, resolve_kernels
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import IKLClassifier, IKLRegressor
 
@@ -53,6 +53,7 @@ def test_stl_takes_the_kernel_that_is_meant():
         (None, "rbf", "rbf(1 x median)"),
         (None, "rbf(4 x median)", "rbf(4 x median)"),
         (None, -1, "linear"),
+        *((["laplacian", name], name, kernel.name) for name, kernel in NAMED_KERNELS.items()),
     ]:
         X, y, _, tasks = long_data(3)
         assert STLRegressor(kernels, kernel=kernel).fit(X, y, tasks=tasks).kernel_names_.tolist() == [name]

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from ...data.arrays import listing, named_matrix
-from ...kernels.families import is_precomputed, resolve_kernels
+from ...kernels.families import NAMED_KERNELS, is_precomputed
 from ...parameters import COUNT, COUPLED, KERNEL_MACHINE, PARAMETERS, Parameter, describe
 from ..fitting.fit import Fit, Shape
 from ..fitting.targets import Classification, Regression
@@ -91,14 +91,13 @@ NAMED_PENALTIES: dict[str, Any] = {
 def choose_kernel(kernel: Any, names: list[str]) -> int:
     """Return the position of a kernel given by position, by name, or as None: "rbf", else "linear", else the first."""
     if kernel is None:
-        wanted = [resolve_kernels(name)[0].name for name in ("rbf", "linear")]
+        wanted = [NAMED_KERNELS[name].name for name in ("rbf", "linear")]
         return next((names.index(name) for name in wanted if name in names), 0)
     if isinstance(kernel, str):
-        if kernel not in names and kernel in ("rbf", "linear", "poly", "tanimoto"):
-            kernel = resolve_kernels(kernel)[0].name
-        if kernel not in names:
+        name = kernel if kernel in names or kernel not in NAMED_KERNELS else NAMED_KERNELS[kernel].name
+        if name not in names:
             raise ValueError(f"unknown kernel={kernel!r}; the kernels are {listing(names)}")
-        return names.index(kernel)
+        return names.index(name)
     return _position(kernel, len(names))
 
 

@@ -47,7 +47,9 @@ function taskColumns(model, records) {
 
 function taskPanel(model) {
   // Group 5 is before group 10.
-  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)), E = model.evaluation, state = { found: records, page: 0 };
+  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)),
+    E = model.evaluation,
+    state = { found: records, page: 0 };
   const search = make("input", {
     type: "search",
     placeholder: "Search groups",

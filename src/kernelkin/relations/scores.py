@@ -13,7 +13,7 @@ RMSE, R2, WITHIN = "RMSE", "R²", "R² within groups"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
     "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "
-    "between group levels, so it is lower than R²; below 0, errors are larger than this variance"
+    "between group levels, so it is at most R²; below 0, errors are larger than this variance"
 )
 # Minimum number of test rows for a group to have its own score.
 LEAST_ROWS = 5

@@ -202,6 +202,5 @@ class CoverageDisplay(IntervalsDisplay):
         self.ax_.hlines(y, *ends, color="0.5", alpha=0.3, linewidth=200 / max(T, 40), zorder=0)
         size, label = 6.0 if T <= FEW_TASKS else 3.0, f"coverage ({self.is_covered_.mean():.1%} of all rows)"
         self.ax_.plot(self.shares_, y, MARKERS[0], color=COLORS[0], markersize=size, label=label)
-        nominal: dict[str, Any] = {"color": "0.5", "linewidth": 0.8, "linestyle": "--"}
-        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", **nominal)
+        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", color="0.5", lw=0.8, ls="--")
         add_legend(self.ax_, 2)

@@ -72,9 +72,8 @@ def task_axes(ax: Axes | None, tasks: Sequence[Any] | np.ndarray, xlabel: str, y
 def add_legend(ax: Axes, columns: int = 1) -> None:
     """Draw a legend without a frame above the plot, in at most so many columns, as there is room for."""
     ax.spines[["top", "right"]].set_visible(False)
-    widest = max(map(len, ax.get_legend_handles_labels()[1]))
-    columns = max(1, min(columns, int(_length(ax.xaxis) / (0.6 * LARGEST_FONT * (widest + 4)))))
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
+    room = _length(ax.xaxis) / (0.6 * LARGEST_FONT * (4 + max(map(len, ax.get_legend_handles_labels()[1]))))
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(columns, int(room))))
 
 
 def extent(n: int, each: float, least: float, most: float) -> float:

@@ -201,9 +201,9 @@ class KinEstimator(MultiTaskEstimator):
         """Return how each group differs from the average group, as a table with standard errors.
 
         `level` is the mean difference between the function of a group and the average function of all groups, over the
-        training rows of all groups (a sample of 200 if there are more). So it does not depend on which values the
-        columns have in the rows of the group. The slope of a column is the coefficient of the linear function of all
-        columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
+        training rows of all groups (200 with the same means if there are more). So it does not depend on which values
+        the columns have in the rows of the group. The slope of a column is the coefficient of the linear function of
+        all columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
         Units are those of the target for a regressor, log odds of the second class for a classifier, and logarithms for
         counts; slopes are per unit of the column, or per day for dates. Means and standard errors are those of the
         posterior, averaged over structures; for slopes, over those that have slopes for each group.

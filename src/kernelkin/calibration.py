@@ -11,9 +11,8 @@ from scipy.special import digamma, expit, logsumexp, polygamma, softmax
 from scipy.stats import chi2, norm
 
 # Tasks have their own units if the standard deviation of their log variances, beyond chance, is at least `OWN_UNITS`,
-# or at least `OTHER_UNITS` if the median number of rows is below `ROWS_OF_TASK`. They are for targets in different
-# units: groups whose noise or slopes differ are better off with one unit, as then they still share levels. (Births in
-# 70 countries, 16 rows each, 1.3 beyond chance: the error is a third larger with own units.)
+# or `OTHER_UNITS` if the median number of rows is below `ROWS_OF_TASK`. Groups whose noise or slopes differ are better
+# off with one unit. (Births in 70 countries, 16 rows each, 1.3 beyond chance: own units make errors a third larger.)
 OTHER_UNITS, OWN_UNITS, ROWS_OF_TASK = 3.0, 2.0, 12
 CERTAIN = 1e-4
 # Rounds of estimating shifts of tasks and the link in turn, and level of the test that there are shifts.

@@ -329,9 +329,16 @@ def test_classes_that_nothing_predicts_have_no_model_recommended():
     assert report.verdict == "Recommendation: the shares of the classes; no model predicts better."
 
 
-def test_scores_are_written_without_exponents():
+def test_scores_are_written_without_exponents_and_small_ones_with_digits():
     values = [0.12345, 12.3456, 123.456, 1234.56, 12345.6, 1234567.8]
     assert [as_text(value) for value in values] == ["0.123", "12.346", "123.5", "1235", "12346", "1234568"]
+    assert [as_text(value) for value in (0.0, 1e-16, 0.00213, -0.0004, 4.567e-7)] == [
+        "0.000",
+        "0.000",
+        "0.00213",
+        "-0.0004",
+        "4.57e-07",
+    ]
 
 
 def test_a_baseline_can_be_the_model_and_groups_without_test_rows_are_counted():

@@ -188,8 +188,8 @@ class VarianceSharesDisplay(Display):
 class ColumnEffectDisplay(Display):
     """The effect of a column: the curve of the average group with its band, and the curves of groups in thin lines.
 
-    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column. For
-    more than two classes, there is a curve of the mean probability of each class.
+    A point of a curve is the mean prediction if all training rows (50 with the same means) had this value of the
+    column. For more than two classes, there is a curve of the mean probability of each class.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class Term:
         return {}
 
 
-def _where(term: Linear | Additive, pairs: Pairs) -> Any:
+def _where(term: Linear, pairs: Pairs) -> Any:
     """Return the factor of pairs of rows: (b, n, m) for a term of groups, one number for a common term."""
     return pairs.sharing if term.grouping is None else pairs.same[term.grouping]
 
@@ -432,9 +432,9 @@ class Additive(Term):
         return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
-        K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)
-        v, lengths, saved = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), []
-        for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
+        K, xp, own = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X), self.grouping is not None
+        v, lengths, saved, total = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), [], 0.0
+        for gap, family in zip(pairs.gaps(own), self.of_column.tolist(), strict=True):
             # As in `matern`, but with the derivative with respect to the log of the length scale; faster in place.
             r = gap / lengths[family]
             e = xp.exp(-r)
@@ -443,13 +443,14 @@ class Additive(Term):
             r += 1.0
             r *= third
             r *= e
-            K += v[family] * kernel
+            total += v[family] * kernel
             saved.append((kernel, r))
-        K *= _where(self, pairs)
+        K[pairs.same[0] > 0 if own else ...] = total if own else total * pairs.sharing
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
-        v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
+        v = np.exp(p["variances"])[self.of_column]
+        W = W * pairs.sharing if self.grouping is None else W[pairs.same[0] > 0]
         found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
         return {
             "variances": by_family(self.of_column, v * found[:, 0]),

@@ -40,7 +40,7 @@ _COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
-    check_writable(arguments.out)
+    check_writable(arguments.out, arguments.data, arguments.task_features)
     problem = load_problem(arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)

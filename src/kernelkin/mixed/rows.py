@@ -63,20 +63,16 @@ class Pairs:
     @cached_property
     def both(self) -> Array | None:
         """Mask (b, n, m) with 0 for padding; None without padding."""
-        left = None if self.A.mask is None else self.A.mask[:, :, None]
-        right = None if self.B.mask is None else self.B.mask[:, None, :]
-        if left is None or right is None:
-            one = right if left is None else left
-            return None if one is None else to_float(one)
-        return to_float(left & right)
+        A, B = self.A.mask, self.B.mask
+        masks = [*([] if A is None else [A[:, :, None]]), *([] if B is None else [B[:, None, :]])]
+        return to_float(masks[0] & masks[-1]) if masks else None
 
     def gaps(self, own: bool) -> list[Array]:
         """For each column: sqrt(5) times the distance of all pairs (b, n, m), or (k,) of those in one group. Cached."""
         kept = vars(self).setdefault("kept", {})
         if own not in kept:
             A, B, used = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X, self.same[0] > 0 if own else ...
-            each = range(A.shape[2])
-            kept[own] = [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in each]
+            kept[own] = [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in range(A.shape[2])]
         return kept[own]
 
     def to(self, device: str | None) -> Pairs:

@@ -359,7 +359,7 @@ def test_doubts_about_what_was_read_are_printed(run, sales, tmp_path):
     out = run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m.kin")
     ends = f"from {sales.sales.min():.6g} to {sales.sales.max():.6g}"
     assert f"'sales' is a number with {sales.sales.nunique()} distinct values {ends}" in out
-    assert "30 of 150 rows equal an earlier row: copies make held-out scores too good." in out
+    assert "30 of 150 rows equal an earlier row: if copied, held-out scores are too good." in out
     pairs = ", ".join(repr(text) for name in sorted(sales.shop.unique()) for text in (name, name.upper() + " "))
     assert f"Values of 'shop' that differ only in capital letters or blanks: {pairs}." in out
     sales.to_csv(tmp_path / "s.csv", index=False)

@@ -136,8 +136,8 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     notes.append(f"{kind.capitalize()}: {why}{f'; exposure: {exposure!r}' if exposure else ''}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
     with suppress(TypeError):  # lists in cells cannot be compared
-        if copies := int(frame.duplicated().sum()):
-            notes.append(f"{copies} of {len(frame)} rows equal an earlier row: copies make held-out scores too good.")
+        if n := int(frame.duplicated().sum()):
+            notes.append(f"{n} of {len(frame)} rows equal an earlier row: if copied, held-out scores are too good.")
     for name in (*tasks, *(() if regression else targets)):
         labels = frame[name].dropna().drop_duplicates().astype(str)
         plain = labels.str.strip().str.casefold()

@@ -140,7 +140,6 @@ def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
     whole = match["whole"].replace(match["sep"], "") if match["sep"] else match["whole"] or ""
     fraction = match["fraction"] or ""
     digits = f"{match['sign'] or ''}{whole}{'.' + fraction if fraction else ''}{match['power'] or ''}"
-    # What stands before and after belong to one unit: $3K and $3M differ.
     return float(digits.replace("\u2212", "-")), f"{match['before'] or ''} {match['after'] or ''}".strip()
 
 

@@ -341,6 +341,14 @@ def test_scores_are_written_without_exponents_and_small_ones_with_digits():
     ]
 
 
+def test_small_errors_have_four_digits_so_that_models_differ():
+    assert [as_text(value, name="RMSE") for value in (0.0068571, 0.07, 1.5)] == ["0.006857", "0.07000", "1.500"]
+    X, y, tasks = one_function(4, 10)
+    report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[LINEAR], target_scale=1e-3, **QUICK)
+    scores = [each["RMSE"] for each in report.comparisons[NEW_ROWS].scores.values()]
+    assert all(score < 0.01 and f"{score:#.4g}" in str(report) for score in scores)
+
+
 def test_a_baseline_can_be_the_model_and_groups_without_test_rows_are_counted():
     X, y, tasks = one_function(5, 6)
     X, y, tasks = np.vstack([X, X[:2]]), np.append(y, y[:2]), np.append(tasks, [7, 8])

@@ -367,7 +367,10 @@ def test_numbers_and_names_are_written_for_readers(browser, pages):
     # A year has no separator of thousands, and the last digits of a score are shown even if they are zeros.
     asked = "return [[1960, 2011], [500, 30000]].map((values) => isShort({ kind: 'number', values }))"
     assert browser.run(source + asked) == [True, False]
-    assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["52.0", "45.3", "12,346"]
+    assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["51.96", "45.30", "12,346"]
+    # Models whose errors are small differ, too.
+    asked = "return [0.0068571, 0.0074162].map(scoreText('RMSE'))"
+    assert browser.run(source + asked) == ["0.006857", "0.007416"]
     # What rounds to zero has no sign.
     asked = "return [score(-0.0001), signed(-0.0001), signed(0.0001), signed(0.02), minus('of -0.000 to +0.021')]"
     expected = ["0.000", "0.000", "0.000", "+0.020", "of 0.000 to +0.021"]

@@ -149,12 +149,12 @@ class Gain(NamedTuple):
         return cls(mean, mean - reach, mean + reach)
 
 
-def as_text(value: float | None, decimals: int = 3) -> str:
-    """Return a number as text: some decimals, or digits of small and large numbers; "-" if it is not defined."""
+def as_text(value: float | None, decimals: int = 3, name: str = "") -> str:
+    """Return a number as text: some decimals, fewer for large ones, or four digits of an RMSE; "-" if not defined."""
     if value is None or not np.isfinite(value):
         return "-"
     if isinstance(value, int):
         return str(value)
     if abs(value) < 100:
-        return f"{value:.{decimals}{'g' if 1e-12 < abs(value) < 10.0 ** (1 - decimals) else 'f'}}"
+        return f"{value:#.4g}" if name == RMSE and 0 < value < 1 else f"{value:.{decimals}f}"
     return f"{value:.4g}" if not 1e4 <= abs(value) < 1e7 else f"{value:.0f}"

@@ -23,7 +23,7 @@ function taskRecords(model) {
 }
 
 const scoreForm = (E, records) =>
-  E.score === "RMSE" ? evenly(records.map((record) => record.score)) : scoreText(E.score);
+  E.score === "RMSE" ? evenly(records.map((record) => record.score), 4) : scoreText(E.score);
 
 /* What is the same for all groups is left out. */
 function taskColumns(model, records) {

@@ -7,7 +7,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.kin.losses import LOSSES, PoissonLoss, count_distribution
+from kernelkin.kin.losses import LOSSES, PoissonLoss, count_distribution, log_factor
 from kin.problems import folds, keep_copies
 
 
@@ -106,6 +106,43 @@ def test_a_loss_whose_counts_vary_more_says_so_in_one_place(fitted, monkeypatch)
     again = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
     # Held-out deviations are scaled to fit the counts.
     assert again.functions_.scores.scale == pytest.approx(0.5 * fitted.functions_.scores.scale)
+
+
+def test_means_are_corrected_by_held_out_counts_as_far_as_these_are_certain():
+    rng = np.random.default_rng(0)
+    mean, weight = rng.uniform(1.0, 9.0, 4000), rng.integers(1, 4, 4000)
+    y = rng.poisson(1.5 * mean)
+    assert log_factor(y, mean, weight) == pytest.approx(np.log(1.5), abs=0.02)
+    copies = log_factor(np.repeat(y, weight), np.repeat(mean, weight), np.ones(weight.sum()))
+    assert log_factor(y, mean, weight) == pytest.approx(copies, rel=1e-9)
+    # Of few counts, a part of a clear difference, and nothing of one that may be chance.
+    mean, weight = np.full(10, 4.0), np.ones(10)
+    log, variance = np.log((1 + 70) / (1 + 40)), (5 * 2.0**2 + 5 * 4.0**2) / (1 + 40) ** 2
+    assert log_factor(np.tile([6.0, 8.0], 5), mean, weight) == pytest.approx(log - variance / log)
+    assert log_factor(np.tile([2.0, 8.0], 5), mean, weight) == 0.0
+
+
+def test_one_factor_corrects_held_out_values_and_predictions(fitted, monkeypatch):
+    monkeypatch.setattr("kernelkin.kin.losses.log_factor", lambda *given: log_factor(*given) + 0.3)
+    again = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
+    np.testing.assert_allclose(again.held_out_.values, np.exp(0.3) * fitted.held_out_.values, rtol=1e-9)
+    first, second = (model.predict(X, tasks=TASKS, offset=OFFSET) for model in (fitted, again))
+    np.testing.assert_allclose(second, np.exp(0.3) * first, rtol=1e-9)
+
+
+def test_scores_of_columns_of_counts_have_the_weights_of_rows():
+    counts = Y.reshape(4, 30).T
+    model = KinRegressor(loss="poisson", cv=folds(30)).fit(X[:30], counts)
+    weight = 1.0 + np.arange(30) % 3
+    predicted = model.predict(X[:30])
+    expected = d2_tweedie_score(counts.ravel(), predicted.ravel(), sample_weight=np.repeat(weight, 4), power=1)
+    assert model.score(X[:30], counts, sample_weight=weight) == pytest.approx(expected)
+    missing = np.where(np.arange(120).reshape(30, 4) % 7 == 0, np.nan, counts)
+    known = ~np.isnan(missing)
+    expected = d2_tweedie_score(
+        counts[known], predicted[known], sample_weight=np.repeat(weight, 4)[known.ravel()], power=1
+    )
+    assert model.score(X[:30], missing, sample_weight=weight) == pytest.approx(expected)
 
 
 def test_a_score_is_where_the_interval_begins_to_contain_the_count():

@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from kernelkin import KinClassifier, KinRegressor
 from kernelkin.kin.effects import effect_unit
 from kernelkin.kin.functions import log_odds
 from kernelkin.mixed import structures
+from kernelkin.mixed.effects import GroupPosterior, wide_contrasts
 from kernelkin.mixed.rows import Pairs, Rows
 from kin.problems import classes, folds, grouped
 
@@ -75,7 +77,11 @@ def brute(member, M, A):
     return np.einsum("ij,jk,ik->i", W, covariance, W).reshape(len(M), len(A))
 
 
-def test_standard_errors_are_those_of_the_posterior(fitted):
+@pytest.mark.parametrize("has_features", [False, True])
+def test_standard_errors_are_those_of_the_posterior(fitted, has_features):
+    if has_features:
+        features = pd.DataFrame({"size": np.square(np.arange(6.0))}, index=NAMES)
+        fitted = KinRegressor(cv=CV, task_features=features).fit(X, Y, tasks=TASKS)
     effects, functions = fitted.task_effects(), fitted.functions_
     spread = functions.units.new_spread
     means, variances = [], []
@@ -93,6 +99,29 @@ def test_standard_errors_are_those_of_the_posterior(fitted):
     expected = np.sqrt(np.tensordot(w, variances, axes=1)[:, 0] + spread_of_members)
     np.testing.assert_allclose(effects["standard_error"], expected, rtol=1e-6)
     np.testing.assert_allclose(effects["high"] - effects["low"], 2 * 1.6448536 * expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["exact", "blocks", "columns of y"])
+def test_the_function_of_a_group_has_the_mean_and_variance_of_its_predictions(monkeypatch, fitted, form):
+    """In blocks with few landmarks, features miss a part of the variance common to all groups."""
+    wide, rng = form == "columns of y", np.random.default_rng(2)
+    if form == "blocks":
+        monkeypatch.setattr(structures, "EXACT_ROWS", 0)
+        fitted = KinRegressor(cv=CV, n_features=3).fit(X, Y, tasks=TASKS)
+    elif wide:
+        fitted = KinRegressor(cv=CV).fit(X, X @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(N, 4)))
+    for member in fitted.functions_.members:
+        Q, G = rng.normal(size=(3, 2)), 4 if wide else 6
+        ask = (member, Q[None], np.eye(3)[None], np.zeros((1, 3), int), np.eye(G))
+        if wide:
+            mean, variance, _ = wide_contrasts(*ask)
+        else:
+            mean, variance = GroupPosterior(member, 0, *ask[1:3]).contrasts(sparse.csr_array(np.eye(G)), np.zeros(G))
+        for g in range(G):
+            rows = member.columns.restore(Q)
+            asked = member.predict(rows, [np.full(3, 0 if wide else g)])
+            expected = [part[:, g if wide else 0] for part in asked]
+            np.testing.assert_allclose([mean[g], variance[g]], expected, rtol=1e-6, atol=1e-8)
 
 
 def member_values(member, rows):

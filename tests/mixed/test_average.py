@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kernelkin.kin.losses import Poisson
 from kernelkin.mixed import average, structures
 from kernelkin.mixed.average import Member, Search
 from kernelkin.mixed.covariance import Layout
@@ -83,6 +84,16 @@ def test_leave_one_out_variances_where_time_is_over_are_those_of_refits():
         np.testing.assert_allclose(member.variance[i], variance, rtol=1e-4, atol=1e-5)
 
 
+def test_values_where_time_is_over_contain_the_offsets():
+    data, folds = make_data()
+    data = replace(data, z=np.round(np.exp(data.z)), offset=np.linspace(-1.0, 1.0, 36))
+    member = Search(data, folds, Poisson(), [SLOPES], deadline=0.0).run()[0]
+    mean, variance = member.fitted.predict(data.X, data.groups)
+    np.testing.assert_allclose(member.mean, mean + data.offset[:, None])
+    rate = np.exp(mean + data.offset[:, None] + 0.5 * (variance + member.fitted.model.noise_))
+    np.testing.assert_allclose(member.loss, Poisson().loss(data.z, rate)[:, 0])
+
+
 def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(90, 1))
@@ -130,6 +141,19 @@ def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():
     expected = np.exp(-(errors - errors.min()) / scale)
     np.testing.assert_allclose([member.weight for member in members], expected / expected.sum())
     assert [member.weight for member in search.members] == sorted((m.weight for m in members), reverse=True)
+
+
+def test_members_are_compared_on_the_rows_that_all_of_them_have_predicted():
+    data, folds = make_data()
+    loss = np.random.default_rng(0).exponential(size=(2, 36))
+    loss[1, folds == 1] = np.nan
+    search = Search(data, folds)
+    search.members = members = [Member(SLOPES, None, None, None, None, each) for each in loss]
+    search._weigh()
+    both = loss[:, folds != 1]
+    errors = {id(member): part.mean() for member, part in zip(members, both, strict=True)}
+    for member in members:
+        assert member.error == pytest.approx(errors[id(member)])
 
 
 def test_the_average_has_the_mean_and_variance_of_the_mixture():

@@ -121,6 +121,17 @@ def test_a_row_of_weight_three_is_three_copies_of_it(merged, exact_rows, monkeyp
     assert len(copies.held_out_.y) == len(rows)
 
 
+def test_equal_rows_of_two_tasks_are_not_merged(monkeypatch):
+    tasks, pairs = np.repeat(TASKS, 2), [tuple(np.repeat(2 * part, 2) + [0, 1] * len(part) for part in f) for f in CV]
+    tasks[1::2] = np.roll(tasks[1::2], 5)
+    ask = {"X": np.repeat(X, 2, axis=0), "y": np.repeat(Y, 2), "tasks": tasks}
+    assert (tasks[::2] != tasks[1::2]).any()
+    model = KinRegressor(cv=pairs).fit(**ask)
+    monkeypatch.setattr("kernelkin.kin.fit.merge_copies", keep_copies)
+    expected = KinRegressor(cv=pairs).fit(**ask).predict(QUERIES, tasks=ASKED)
+    np.testing.assert_allclose(model.predict(QUERIES, tasks=ASKED), expected, rtol=1e-3)
+
+
 def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
     shares = fitted.variance_components_
     assert np.isclose(sum(shares.values()), 1.0)

@@ -157,6 +157,15 @@ def test_weights_follow_held_out_errors(fitted):
     np.testing.assert_allclose(table["weight"][kept], expected / expected.sum(), rtol=1e-6)
 
 
+def test_weights_of_the_structures_that_stay_sum_to_one(monkeypatch):
+    monkeypatch.setattr("kernelkin.kin.fit.LEAST_WEIGHT", 0.18)
+    model = KinRegressor(random_state=0).fit(X, Y, tasks=TASKS)
+    functions, weight = model.functions_, model.search_results_["weight"]
+    assert 0 < np.count_nonzero(weight) < len(weight)
+    for weights in (functions.weights, functions.new_weights, weight):
+        assert weights.sum() == pytest.approx(1.0)
+
+
 def test_a_task_with_one_row_is_drawn_to_the_others_and_wider(fitted):
     model = KinRegressor(cv=3, random_state=0).fit(
         np.vstack([X, [[0.0, 0.0]]]), np.append(Y, 2.0), tasks=np.append(TASKS, "single")

@@ -76,7 +76,7 @@ OTHERS = [
         "newton",
         r"solver 'newton' cannot solve a Problem with the relation penalty; use .+",
     ),
-    ("MultiTaskKernelRegressor", "penalty", 3, r"penalty must be one of 'relation', .+, got 3"),
+    ("MultiTaskKernelRegressor", "penalty", 3, r"penalty must be 'relation', .+, got 3"),
     ("MKMTRLRegressor", "min_rank", 4.0, r"min_rank=4 is larger than the number of tasks, 3"),
     ("MKMTRLRegressor", "n_jobs", 0, r"n_jobs must not be 0: use 1 for one thread, or -1 for all processors"),
     ("MKMTRLClassifier", "class_weight", {"no": NAN}, r"class_weight must be positive, but class 'no' has nan"),

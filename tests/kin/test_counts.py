@@ -35,6 +35,22 @@ def test_means_are_close_to_the_truth_and_offsets_multiply_them(fitted):
     assert abs(mean.sum() / Y.sum() - 1) < 0.02
 
 
+def test_rows_of_different_exposures_or_further_groups_are_not_merged(monkeypatch):
+    rows, copy = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
+    pairs = [(np.flatnonzero(rows % 3 != k), np.flatnonzero(rows % 3 == k)) for k in range(3)]
+    asks = (
+        {"tasks": TASKS[rows], "offset": 2.0 * copy},
+        {"tasks": {"first": TASKS[rows], "second": copy * (1 + rows % 2)}},
+    )
+    found = []
+    for merged in (True, False):
+        if not merged:
+            monkeypatch.setattr("kernelkin.kin.fit.merge_copies", keep_copies)
+        models = [KinRegressor(loss="poisson", cv=pairs).fit(X[rows], Y[rows], **ask) for ask in asks]
+        found.append([model.predict(X[rows], **ask) for model, ask in zip(models, asks, strict=True)])
+    np.testing.assert_allclose(*found, rtol=1e-3)
+
+
 def test_a_constant_in_the_offset_changes_nothing(fitted):
     other = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET + 3.0)
     expected = fitted.predict(X, tasks=TASKS, offset=OFFSET)
@@ -130,11 +146,11 @@ def test_one_factor_corrects_held_out_values_and_predictions(fitted, monkeypatch
     np.testing.assert_allclose(second, np.exp(0.3) * first, rtol=1e-9)
 
 
-def test_scores_of_columns_of_counts_have_the_weights_of_rows():
-    counts = Y.reshape(4, 30).T
+def test_columns_of_counts_have_the_offsets_and_in_scores_the_weights_of_rows():
+    counts, offset, weight = Y.reshape(4, 30).T, OFFSET[:30], 1.0 + np.arange(30) % 3
     model = KinRegressor(loss="poisson", cv=folds(30)).fit(X[:30], counts)
-    weight = 1.0 + np.arange(30) % 3
     predicted = model.predict(X[:30])
+    np.testing.assert_allclose(model.predict(X[:30], offset=offset), predicted * np.exp(offset)[:, None], rtol=1e-9)
     expected = d2_tweedie_score(counts.ravel(), predicted.ravel(), sample_weight=np.repeat(weight, 4), power=1)
     assert model.score(X[:30], counts, sample_weight=weight) == pytest.approx(expected)
     missing = np.where(np.arange(120).reshape(30, 4) % 7 == 0, np.nan, counts)

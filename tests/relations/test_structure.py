@@ -107,6 +107,13 @@ def _pooled(model, X, y, tasks):
     return PooledRows.of(model, read_training(X, y, tasks, None, classification=False), classification=False)
 
 
+def test_features_of_kernels_have_mean_zero_and_variances_that_sum_to_one():
+    X, y, tasks = null_problem("one function", 0)
+    features = _pooled(average_model(X + 3.0, y, tasks), X + 3.0, y, tasks).features
+    assert_allclose(features.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(features.var(axis=0).sum(), 1.0)
+
+
 def test_columns_of_y_have_a_spread_of_one_whatever_their_levels_and_units():
     X, noise = np.random.default_rng(0).normal(size=(2, 40, 3))
     Y = (X + noise) * [1.0, 10.0, 100.0] + [0.0, 500.0, -3.0]

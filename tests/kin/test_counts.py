@@ -1,5 +1,7 @@
 """Counts and proportions: means, offsets, intervals of whole numbers, scores, errors, and the binomial likelihood."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -7,7 +9,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.kin.losses import LOSSES, PoissonLoss, count_distribution, log_factor
+from kernelkin.kin.losses import LOSSES, Poisson, PoissonLoss, count_distribution, log_factor
 from kin.problems import folds, keep_copies
 
 
@@ -91,6 +93,15 @@ def test_the_noise_is_what_counts_vary_beyond_poisson(noise):
     found = [member.model.noise_ for member in model.functions_.members]
     assert np.abs(np.average(found, weights=model.functions_.weights) - noise) < 0.1
     assert abs(model.predict(X, tasks=tasks).sum() / y.sum() - 1) < 0.05
+
+
+def test_the_noise_of_rows_with_weights_is_that_of_copies():
+    weight = 1.0 + np.arange(len(Y)) % 3
+    parts = [SimpleNamespace(z=Y[:, None], weight=weight)]
+    copies = np.repeat(Y, weight.astype(int))
+    alike = [SimpleNamespace(z=copies[:, None], weight=np.ones(len(copies)))]
+    found, expected = (Poisson().noise_variance(SimpleNamespace(parts=each, noise_=0.3)) for each in (parts, alike))
+    assert found == pytest.approx(expected) and found == pytest.approx(0.3 + np.log1p(1 / copies.mean()))
 
 
 def test_moments_are_those_of_a_mixture_of_log_normal_rates():

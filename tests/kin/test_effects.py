@@ -49,10 +49,6 @@ def test_levels_and_slopes_are_those_of_predictions(monkeypatch, exact_rows):
     assert effects.index.tolist() == NAMES.tolist()
     assert effects["rows"].tolist() == [5] * 6
     np.testing.assert_allclose(effects["level"], D @ weight / weight.sum(), atol=1e-9)
-    # Without pooling, levels are residuals of the groups above the mean of groups.
-    residuals = weight * (Y - model.predict(X, tasks=TASKS))
-    raw = [residuals[name == TASKS].sum() / weight[name == TASKS].sum() for name in NAMES]
-    np.testing.assert_allclose(effects["raw_level"] - effects["level"], raw - np.mean(raw), atol=1e-4)
     # Slopes are averaged over the structures that have slopes.
     functions = model.functions_
     own = functions.weights * [any(term.name == "slopes" for term in m.model.terms) for m in functions.members]
@@ -60,6 +56,19 @@ def test_levels_and_slopes_are_those_of_predictions(monkeypatch, exact_rows):
     model.functions_ = replace(functions, weights=own / own.sum())
     D = curves(model, X, NAMES)
     np.testing.assert_allclose(effects[["slope of x0", "slope of x1"]], slopes(D, weight), atol=1e-8)
+
+
+@pytest.mark.parametrize("exact_rows", [300, 0])
+def test_raw_levels_add_what_pooling_took_from_groups(monkeypatch, exact_rows):
+    """The mean residual of the rows of a group, by weights; levels that differ by chance alone are pulled to zero."""
+    monkeypatch.setattr(structures, "EXACT_ROWS", exact_rows)
+    rows, y, tasks, _ = grouped(T=6, n=15, level=0.0, noise=1.0)
+    weight = np.random.default_rng(5).uniform(0.3, 1.7, 90)
+    model = KinRegressor(cv=folds(90)).fit(rows, y, tasks=tasks, sample_weight=weight)
+    effects, residuals = model.task_effects(), weight * (y - model.predict(rows, tasks=tasks))
+    raw = np.array([residuals[name == tasks].sum() / weight[name == tasks].sum() for name in NAMES])
+    assert np.ptp(raw) > 0.1
+    np.testing.assert_allclose(effects["raw_level"] - effects["level"], raw - raw.mean(), atol=1e-4)
 
 
 def brute(member, M, A):

@@ -1,6 +1,7 @@
 """The average of structures: what folds hold out, how members are weighed, and what time that is over leaves."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ import pytest
 from kernelkin.kin.losses import Poisson
 from kernelkin.mixed import average, structures
 from kernelkin.mixed.average import Member, Search
+from kernelkin.mixed.batch import features
 from kernelkin.mixed.covariance import Layout
-from kernelkin.mixed.effects import variance_shares
+from kernelkin.mixed.effects import column_shares, missed_variance, variance_shares
 from kernelkin.mixed.likelihoods import Bernoulli, Gaussian
 from kernelkin.mixed.model import MixedModel, Part
 from kernelkin.mixed.structures import FittedStructure, MixedData, Structure
 from kernelkin.mixed.terms import matern, squared_distances
+from mixed.problems import layout_of, make_model, make_rows, terms_of
 
 SLOPES = Structure("slopes")
 SMOOTH = Structure("common smooth", slopes=False, common=True)
@@ -190,6 +193,30 @@ def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups
     assert shares.keys() == {*raw, "noise"}
     for name, value in raw.items():
         np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)
+
+
+def test_shares_of_columns_count_rows_by_their_weights():
+    """Each group has a column of its own."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    z = X[np.arange(80), codes] + 0.1 * rng.normal(size=80)
+    data = MixedData(X, (codes,), (2,), z[:, None], np.ones(80), np.arange(2))
+    fitted = FittedStructure(SLOPES, data)
+    for group in (0, 1):
+        weight = np.where(codes == group, 1.0, 1e-9)
+        assert column_shares([fitted], np.ones(1), replace(data, weight=weight), ["0", "1"])[str(group)] > 0.95
+
+
+def test_the_missed_variance_is_what_features_lack_of_the_prior_variance():
+    rows = make_rows()
+    terms = terms_of(rows, landmarks=rows.X[:4])
+    model = make_model(rows, [terms[name] for name in ("mean", "level", "common smooth")], dense=False)
+    weight, exact = model.parts[0].weight / model.parts[0].weight.sum(), layout_of(rows, dense=True).pairs[0]
+    level, smooth = (np.diagonal(term.block(model.p_[term.name], exact)[0][0]) for term in model.terms[1:])
+    Phi = features(model.terms[2:], model.p_, exact.A).dense[0]
+    expected = weight @ (smooth - np.square(Phi).sum(1)) / (weight @ (level + smooth) + model.noise_)
+    found = missed_variance(SimpleNamespace(model=model, likelihood=model.likelihood))
+    assert 0.05 < found == pytest.approx(expected)
 
 
 def test_with_very_many_rows_parameters_come_from_some_groups_and_predictions_from_all(monkeypatch):

@@ -57,6 +57,34 @@ def test_tasks_whose_log_odds_differ_are_shifted_and_others_are_not():
     assert not fit_shifts([f, f], [f.argmax(1), f.argmax(1)], [np.ones(90)] * 2)[1].any()
 
 
+def test_shifts_are_pulled_to_zero_so_that_true_offsets_are_as_large_on_average():
+    rng = np.random.default_rng(3)
+    offsets = 0.5 * rng.normal(size=400)
+    values, codes = zip(*(draw(rng, 40, 2.0, offset) for offset in offsets), strict=True)
+    link, shifts = fit_shifts(values, codes, [np.ones(40)] * 400)
+    found = link.slope * shifts
+    # Without the pull it is 0.56.
+    assert found @ offsets / (found @ found) == pytest.approx(0.95, abs=0.1)
+
+
+def test_the_link_of_three_classes_has_the_targets_of_platt():
+    """At its optimum the gradient of the loss with these targets is zero, up to the pull."""
+    f, codes = np.random.default_rng(5).normal(size=(15, 3)), np.repeat([0, 1, 2], [2, 4, 9])
+    f[np.arange(15), codes] += 2.0
+    link, rest = link_of((f, codes)), 1 / (2 * np.repeat([2, 4, 9], [2, 4, 9]) + 2)
+    target = np.repeat(rest[:, None] / 2, 3, axis=1)
+    target[np.arange(15), codes] = 1 - rest
+    unit = np.sqrt(np.mean(f**2))
+    pull = 1e-2 * (link.slope * unit - 1)
+    assert np.sum((link.probabilities(f) - target) * f) / unit + pull == pytest.approx(0.0, abs=1e-4)
+
+
+def test_typical_spreads_of_tasks_with_few_rows_are_not_biased():
+    codes = np.repeat(np.arange(400), 4)
+    y = 2.0 * np.random.default_rng(4).normal(size=1600) + codes
+    assert choose_units(y, codes, 400, np.ones(1600), own=True).new_spread == pytest.approx(2.0, rel=0.08)
+
+
 def test_probabilities_do_not_depend_on_the_units_of_the_values():
     rng = np.random.default_rng(3)
     tasks = [draw(rng, 40, offset=t) for t in range(4)]

@@ -316,8 +316,9 @@ def test_labels_are_numbered_as_they_occur():
 
 
 def test_select_and_take():
-    data = read(tasks=TASKS)
+    data = read(tasks=TASKS, sample_weight=1.0 + np.arange(len(TASKS)))
     some = data.select(np.array([2, 0]))
+    np.testing.assert_array_equal(some.sample_weight[:8], 1.0 + np.arange(8))
     assert some.labels.tolist() == [30, 10]
     np.testing.assert_array_equal(np.flatnonzero(some.sample_weight), np.arange(8))
     fewer = data.take([np.array([0, 2]), np.array([1]), np.array([3, 0])])

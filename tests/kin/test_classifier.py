@@ -74,6 +74,19 @@ def three_classes():
     return rows, y, tasks
 
 
+def test_balanced_classes_of_a_task_have_the_same_total_weight():
+    weight = 1.0 + np.arange(len(X)) % 3
+    even = weight.copy()
+    for task in np.unique(TASKS):
+        own = task == TASKS
+        labels = np.unique(Y[own])
+        for each in (own & (label == Y) for label in labels):
+            even[each] *= weight[own].sum() / len(labels) / weight[each].sum()
+    found = KinClassifier(cv=CV, class_weight="balanced").fit(X, Y, tasks=TASKS, sample_weight=weight)
+    by_hand = KinClassifier(cv=CV).fit(X, Y, tasks=TASKS, sample_weight=even)
+    np.testing.assert_allclose(*(m.predict_proba(QUERIES, tasks=ASKED) for m in (found, by_hand)), rtol=1e-5)
+
+
 def test_three_classes():
     rows, y, tasks = three_classes()
     model = KinClassifier(cv=2, random_state=0).fit(rows, y, tasks=tasks)

@@ -1,5 +1,7 @@
 """Counts and proportions: means, offsets, intervals of whole numbers, scores, errors, and the binomial likelihood."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -7,7 +9,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 from kernelkin import KinClassifier, KinRegressor, load_model, save_model
-from kernelkin.kin.losses import LOSSES, PoissonLoss, count_distribution
+from kernelkin.kin.losses import LOSSES, Poisson, PoissonLoss, count_distribution, log_factor
 from kin.problems import folds, keep_copies
 
 
@@ -33,6 +35,22 @@ def test_means_are_close_to_the_truth_and_offsets_multiply_them(fitted):
     np.testing.assert_allclose(mean, np.exp(OFFSET) * fitted.predict(X, tasks=TASKS), rtol=1e-9)
     assert np.corrcoef(np.log(mean) - OFFSET, F)[0, 1] > 0.9
     assert abs(mean.sum() / Y.sum() - 1) < 0.02
+
+
+def test_rows_of_different_exposures_or_further_groups_are_not_merged(monkeypatch):
+    rows, copy = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
+    pairs = [(np.flatnonzero(rows % 3 != k), np.flatnonzero(rows % 3 == k)) for k in range(3)]
+    asks = (
+        {"tasks": TASKS[rows], "offset": 2.0 * copy},
+        {"tasks": {"first": TASKS[rows], "second": copy * (1 + rows % 2)}},
+    )
+    found = []
+    for merged in (True, False):
+        if not merged:
+            monkeypatch.setattr("kernelkin.kin.fit.merge_copies", keep_copies)
+        models = [KinRegressor(loss="poisson", cv=pairs).fit(X[rows], Y[rows], **ask) for ask in asks]
+        found.append([model.predict(X[rows], **ask) for model, ask in zip(models, asks, strict=True)])
+    np.testing.assert_allclose(*found, rtol=1e-3)
 
 
 def test_a_constant_in_the_offset_changes_nothing(fitted):
@@ -78,6 +96,15 @@ def test_the_noise_is_what_counts_vary_beyond_poisson(noise):
     assert abs(model.predict(X, tasks=tasks).sum() / y.sum() - 1) < 0.05
 
 
+def test_the_noise_of_rows_with_weights_is_that_of_copies():
+    weight = 1.0 + np.arange(len(Y)) % 3
+    parts = [SimpleNamespace(z=Y[:, None], weight=weight)]
+    copies = np.repeat(Y, weight.astype(int))
+    alike = [SimpleNamespace(z=copies[:, None], weight=np.ones(len(copies)))]
+    found, expected = (Poisson().noise_variance(SimpleNamespace(parts=each, noise_=0.3)) for each in (parts, alike))
+    assert found == pytest.approx(expected) and found == pytest.approx(0.3 + np.log1p(1 / copies.mean()))
+
+
 def test_moments_are_those_of_a_mixture_of_log_normal_rates():
     rng = np.random.default_rng(0)
     f, variance, weights = np.array([[0.5], [1.5]]), np.array([[0.3], [0.1]]), np.array([0.4, 0.6])
@@ -107,6 +134,43 @@ def test_a_loss_whose_counts_vary_more_says_so_in_one_place(fitted, monkeypatch)
     again = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
     # Held-out deviations are scaled to fit the counts.
     assert again.functions_.scores.scale == pytest.approx(0.5 * fitted.functions_.scores.scale)
+
+
+def test_means_are_corrected_by_held_out_counts_as_far_as_these_are_certain():
+    rng = np.random.default_rng(0)
+    mean, weight = rng.uniform(1.0, 9.0, 4000), rng.integers(1, 4, 4000)
+    y = rng.poisson(1.5 * mean)
+    assert log_factor(y, mean, weight) == pytest.approx(np.log(1.5), abs=0.02)
+    copies = log_factor(np.repeat(y, weight), np.repeat(mean, weight), np.ones(weight.sum()))
+    assert log_factor(y, mean, weight) == pytest.approx(copies, rel=1e-9)
+    # Of few counts, a part of a clear difference, and nothing of one that may be chance.
+    mean, weight = np.full(10, 4.0), np.ones(10)
+    log, variance = np.log((1 + 70) / (1 + 40)), (5 * 2.0**2 + 5 * 4.0**2) / (1 + 40) ** 2
+    assert log_factor(np.tile([6.0, 8.0], 5), mean, weight) == pytest.approx(log - variance / log)
+    assert log_factor(np.tile([2.0, 8.0], 5), mean, weight) == 0.0
+
+
+def test_one_factor_corrects_held_out_values_and_predictions(fitted, monkeypatch):
+    monkeypatch.setattr("kernelkin.kin.losses.log_factor", lambda *given: log_factor(*given) + 0.3)
+    again = KinRegressor(loss="poisson", cv=CV).fit(X, Y, tasks=TASKS, offset=OFFSET)
+    np.testing.assert_allclose(again.held_out_.values, np.exp(0.3) * fitted.held_out_.values, rtol=1e-9)
+    first, second = (model.predict(X, tasks=TASKS, offset=OFFSET) for model in (fitted, again))
+    np.testing.assert_allclose(second, np.exp(0.3) * first, rtol=1e-9)
+
+
+def test_columns_of_counts_have_the_offsets_and_in_scores_the_weights_of_rows():
+    counts, offset, weight = Y.reshape(4, 30).T, OFFSET[:30], 1.0 + np.arange(30) % 3
+    model = KinRegressor(loss="poisson", cv=folds(30)).fit(X[:30], counts)
+    predicted = model.predict(X[:30])
+    np.testing.assert_allclose(model.predict(X[:30], offset=offset), predicted * np.exp(offset)[:, None], rtol=1e-9)
+    expected = d2_tweedie_score(counts.ravel(), predicted.ravel(), sample_weight=np.repeat(weight, 4), power=1)
+    assert model.score(X[:30], counts, sample_weight=weight) == pytest.approx(expected)
+    missing = np.where(np.arange(120).reshape(30, 4) % 7 == 0, np.nan, counts)
+    known = ~np.isnan(missing)
+    expected = d2_tweedie_score(
+        counts[known], predicted[known], sample_weight=np.repeat(weight, 4)[known.ravel()], power=1
+    )
+    assert model.score(X[:30], missing, sample_weight=weight) == pytest.approx(expected)
 
 
 def test_a_score_is_where_the_interval_begins_to_contain_the_count():

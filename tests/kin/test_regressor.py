@@ -54,9 +54,12 @@ def test_a_row_of_weight_zero_is_no_row():
     rows = np.flatnonzero(weight)
     pairs = [(np.intersect1d(train, rows), np.intersect1d(test, rows)) for train, test in CV]
     place = np.cumsum(weight > 0) - 1
-    first = KinRegressor(cv=pairs).fit(X, Y, tasks=TASKS, sample_weight=weight)
-    second = KinRegressor(cv=[(place[a], place[b]) for a, b in pairs]).fit(X[rows], Y[rows], tasks=TASKS[rows])
-    np.testing.assert_allclose(first.predict(QUERIES, tasks=ASKED), second.predict(QUERIES, tasks=ASKED), rtol=1e-6)
+    tasks, asked = (pd.DataFrame({"task": part, "room": np.arange(len(part)) % 4}) for part in (TASKS, ASKED))
+    first = KinRegressor(cv=pairs).fit(X, Y, tasks=tasks, sample_weight=weight)
+    second = KinRegressor(cv=[(place[a], place[b]) for a, b in pairs]).fit(X[rows], Y[rows], tasks=tasks.iloc[rows])
+    np.testing.assert_allclose(first.predict(QUERIES, tasks=asked), second.predict(QUERIES, tasks=asked), rtol=1e-6)
+    for own, other in zip(first.functions_.group_rows, second.functions_.group_rows, strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 @pytest.mark.parametrize("change", ["order", "names", "units of columns"])
@@ -127,6 +130,17 @@ def test_a_row_of_weight_three_is_three_copies_of_it(merged, exact_rows, monkeyp
     assert len(copies.held_out_.y) == len(rows)
 
 
+def test_equal_rows_of_two_tasks_are_not_merged(monkeypatch):
+    tasks, pairs = np.repeat(TASKS, 2), [tuple(np.repeat(2 * part, 2) + [0, 1] * len(part) for part in f) for f in CV]
+    tasks[1::2] = np.roll(tasks[1::2], 5)
+    ask = {"X": np.repeat(X, 2, axis=0), "y": np.repeat(Y, 2), "tasks": tasks}
+    assert (tasks[::2] != tasks[1::2]).any()
+    model = KinRegressor(cv=pairs).fit(**ask)
+    monkeypatch.setattr("kernelkin.kin.fit.merge_copies", keep_copies)
+    expected = KinRegressor(cv=pairs).fit(**ask).predict(QUERIES, tasks=ASKED)
+    np.testing.assert_allclose(model.predict(QUERIES, tasks=ASKED), expected, rtol=1e-3)
+
+
 def test_shares_of_variance_sum_to_one_and_follow_the_data(fitted):
     shares = fitted.variance_components_
     assert np.isclose(sum(shares.values()), 1.0)
@@ -150,6 +164,15 @@ def test_weights_follow_held_out_errors(fitted):
     assert (np.diff(table["weight"][kept][order]) <= 0).all()
     expected = np.exp(-(table["error"] - table["error"].min()) / (0.5 * table["standard_error"][0]))[kept]
     np.testing.assert_allclose(table["weight"][kept], expected / expected.sum(), rtol=1e-6)
+
+
+def test_weights_of_the_structures_that_stay_sum_to_one(monkeypatch):
+    monkeypatch.setattr("kernelkin.kin.fit.LEAST_WEIGHT", 0.18)
+    model = KinRegressor(random_state=0).fit(X, Y, tasks=TASKS)
+    functions, weight = model.functions_, model.search_results_["weight"]
+    assert 0 < np.count_nonzero(weight) < len(weight)
+    for weights in (functions.weights, functions.new_weights, weight):
+        assert weights.sum() == pytest.approx(1.0)
 
 
 def test_a_task_with_one_row_is_drawn_to_the_others_and_wider(fitted):

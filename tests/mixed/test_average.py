@@ -1,18 +1,22 @@
 """The average of structures: what folds hold out, how members are weighed, and what time that is over leaves."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from kernelkin.kin.losses import Poisson
 from kernelkin.mixed import average, structures
 from kernelkin.mixed.average import Member, Search
+from kernelkin.mixed.batch import features
 from kernelkin.mixed.covariance import Layout
-from kernelkin.mixed.effects import variance_shares
+from kernelkin.mixed.effects import column_shares, missed_variance, variance_shares
 from kernelkin.mixed.likelihoods import Bernoulli, Gaussian
 from kernelkin.mixed.model import MixedModel, Part
 from kernelkin.mixed.structures import FittedStructure, MixedData, Structure
 from kernelkin.mixed.terms import matern, squared_distances
+from mixed.problems import layout_of, make_model, make_rows, terms_of
 
 SLOPES = Structure("slopes")
 SMOOTH = Structure("common smooth", slopes=False, common=True)
@@ -83,6 +87,16 @@ def test_leave_one_out_variances_where_time_is_over_are_those_of_refits():
         np.testing.assert_allclose(member.variance[i], variance, rtol=1e-4, atol=1e-5)
 
 
+def test_values_where_time_is_over_contain_the_offsets():
+    data, folds = make_data()
+    data = replace(data, z=np.round(np.exp(data.z)), offset=np.linspace(-1.0, 1.0, 36))
+    member = Search(data, folds, Poisson(), [SLOPES], deadline=0.0).run()[0]
+    mean, variance = member.fitted.predict(data.X, data.groups)
+    np.testing.assert_allclose(member.mean, mean + data.offset[:, None])
+    rate = np.exp(mean + data.offset[:, None] + 0.5 * (variance + member.fitted.model.noise_))
+    np.testing.assert_allclose(member.loss, Poisson().loss(data.z, rate)[:, 0])
+
+
 def test_a_structure_far_behind_on_the_first_fold_is_dropped(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(90, 1))
@@ -132,6 +146,19 @@ def test_weights_fall_with_errors_by_half_the_standard_error_of_the_best():
     assert [member.weight for member in search.members] == sorted((m.weight for m in members), reverse=True)
 
 
+def test_members_are_compared_on_the_rows_that_all_of_them_have_predicted():
+    data, folds = make_data()
+    loss = np.random.default_rng(0).exponential(size=(2, 36))
+    loss[1, folds == 1] = np.nan
+    search = Search(data, folds)
+    search.members = members = [Member(SLOPES, None, None, None, None, each) for each in loss]
+    search._weigh()
+    both = loss[:, folds != 1]
+    errors = {id(member): part.mean() for member, part in zip(members, both, strict=True)}
+    for member in members:
+        assert member.error == pytest.approx(errors[id(member)])
+
+
 def test_the_average_has_the_mean_and_variance_of_the_mixture():
     rng = np.random.default_rng(0)
     means, variances, weights = np.array([0.0, 2.0]), np.array([1.0, 0.25]), [0.3, 0.7]
@@ -166,6 +193,30 @@ def test_shares_of_variance_are_those_of_common_functions_and_of_draws_of_groups
     assert shares.keys() == {*raw, "noise"}
     for name, value in raw.items():
         np.testing.assert_allclose(shares[name] / shares["noise"], value / fitted.model.noise_, rtol=1e-6)
+
+
+def test_shares_of_columns_count_rows_by_their_weights():
+    """Each group has a column of its own."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    z = X[np.arange(80), codes] + 0.1 * rng.normal(size=80)
+    data = MixedData(X, (codes,), (2,), z[:, None], np.ones(80), np.arange(2))
+    fitted = FittedStructure(SLOPES, data)
+    for group in (0, 1):
+        weight = np.where(codes == group, 1.0, 1e-9)
+        assert column_shares([fitted], np.ones(1), replace(data, weight=weight), ["0", "1"])[str(group)] > 0.95
+
+
+def test_the_missed_variance_is_what_features_lack_of_the_prior_variance():
+    rows = make_rows()
+    terms = terms_of(rows, landmarks=rows.X[:4])
+    model = make_model(rows, [terms[name] for name in ("mean", "level", "common smooth")], dense=False)
+    weight, exact = model.parts[0].weight / model.parts[0].weight.sum(), layout_of(rows, dense=True).pairs[0]
+    level, smooth = (np.diagonal(term.block(model.p_[term.name], exact)[0][0]) for term in model.terms[1:])
+    Phi = features(model.terms[2:], model.p_, exact.A).dense[0]
+    expected = weight @ (smooth - np.square(Phi).sum(1)) / (weight @ (level + smooth) + model.noise_)
+    found = missed_variance(SimpleNamespace(model=model, likelihood=model.likelihood))
+    assert 0.05 < found == pytest.approx(expected)
 
 
 def test_with_very_many_rows_parameters_come_from_some_groups_and_predictions_from_all(monkeypatch):

@@ -38,6 +38,17 @@ def as_data(x, codes, y):
     return MixedData(X, (codes,), (codes.max() + 1,), y[:, None], np.ones(len(y)), np.arange(X.shape[1]))
 
 
+def test_means_of_groups_count_rows_by_their_weights():
+    x, _, codes, _ = panel(T=5)
+    weight = 1.0 + np.arange(30) % 3
+    found = GroupMeans.fit(x[:, None], codes, 5, np.zeros(1, int), weight)
+    expected = [np.average(x[codes == t], weights=weight[codes == t]) for t in range(5)]
+    np.testing.assert_allclose(found.table[:, 0], expected)
+    rows = np.repeat(np.arange(30), weight.astype(int))
+    copies = GroupMeans.fit(x[rows, None], codes[rows], 5, np.zeros(1, int), np.ones(len(rows)))
+    np.testing.assert_allclose(found(x[:, None], codes), copies(x[:, None], codes))
+
+
 def test_slopes_within_and_between_groups_are_those_of_a_linear_mixed_model():
     from statsmodels.regression.mixed_linear_model import MixedLM
 

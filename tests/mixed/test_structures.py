@@ -10,7 +10,7 @@ from kernelkin.calibration import choose_units
 from kernelkin.mixed import structures
 from kernelkin.mixed.columns import Columns, weighted_quantiles
 from kernelkin.mixed.covariance import Layout
-from kernelkin.mixed.effects import GroupPosterior, wide_contrasts
+from kernelkin.mixed.effects import GroupPosterior, variance_shares, wide_contrasts
 from kernelkin.mixed.model import MixedModel, Part, flatten
 from kernelkin.mixed.structures import (
     FittedStructure,
@@ -99,6 +99,8 @@ def test_wide_data_are_the_same_data_in_long_form(structure, weights):
     np.testing.assert_allclose(new[0][:, :1], expected[0], atol=1e-5)
     np.testing.assert_allclose(new[1][:, :1], expected[1], atol=1e-5)
     assert (new[1] > variance).all()
+    shares = variance_shares([first], np.ones(1))
+    assert shares["level"] > 0.01 and shares == pytest.approx(variance_shares([second], np.ones(1)), rel=1e-4)
 
 
 def test_columns_go_on_for_one_and_a_half_times_their_range():

@@ -73,7 +73,8 @@ def test_features_and_blocks_together_are_the_dense_block(name):
             own = rows[rows >= 0]
             K[np.ix_(own, own)] += values[: len(own), : len(own)]
     np.testing.assert_allclose(K + Phi @ Phi.T, term.block(p, DENSE)[0][0], atol=2e-5)
-    np.testing.assert_allclose(term.diagonal(p, DENSE.A, 0.0)[0], np.diagonal(K), atol=1e-12)
+    own = np.diagonal(K) + np.square(Phi[:, term.n_dense :]).sum(1)
+    np.testing.assert_allclose(term.diagonal(p, DENSE.A, 0.0)[0], own, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", BY_FEATURES)

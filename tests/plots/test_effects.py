@@ -190,3 +190,17 @@ def test_columns_of_arrays_go_by_position_and_classes_are_log_odds():
     effect = column_effect(wide, 0, [0, 1])
     predicted = [wide.predict(np.column_stack([np.full(60, value), X[:, 1]])).mean(0) for value in effect.values]
     np.testing.assert_allclose(effect.curves.T, predicted, atol=0.05)
+
+
+def test_curves_over_times_of_day_follow_the_time_of_day():
+    """There are no dates whose trend a curve could show: each of its points is the mean prediction at that time."""
+    minutes = np.random.default_rng(0).permutation(1440)[:96]
+    X = pd.DataFrame({"when": [f"{m // 60:02d}:{m % 60:02d}:00" for m in minutes]})
+    y = np.cos(2 * np.pi * minutes / 1440) + 0.1 * np.random.default_rng(1).normal(size=96)
+    model = KinRegressor(random_state=0, cv=2).fit(X, y, tasks=np.arange(96) % 4)
+    effect = column_effect(model, "when", [0])
+    for v in (20, 40, 60):
+        cell = str(effect.values[v])[11:19]
+        each = [model.predict(pd.DataFrame({"when": [cell]}), tasks=[task])[0] for task in range(4)]
+        np.testing.assert_allclose([effect.curves[0, v], effect.mean[v]], [each[0], np.mean(each)], rtol=1e-6)
+    assert effect.mean.max() > 0.7 and effect.mean.min() < -0.7

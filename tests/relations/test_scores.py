@@ -1,6 +1,15 @@
 import numpy as np
 
-from kernelkin.relations.scores import score_rows
+from kernelkin.relations.scores import Gain, score_rows
+
+
+def test_gains_have_the_interval_of_a_mean_of_rows_or_of_groups():
+    d = np.random.default_rng(0).normal(size=(6, 4)) + 0.3
+    for values, codes, by_group in ((d.ravel(), np.arange(24), False), (d.ravel(), np.repeat(np.arange(6), 4), True)):
+        each = d.mean(axis=1) if by_group else values
+        gain = Gain.of(values, codes, by_group)
+        reach = 1.959964 * each.std(ddof=1) / np.sqrt(len(each))
+        np.testing.assert_allclose(gain, [d.mean(), d.mean() - reach, d.mean() + reach], rtol=1e-6)
 
 
 def test_true_levels_have_no_r2_within_groups_however_few_their_rows():

@@ -179,6 +179,11 @@ def test_targets_that_are_columns_count_alike_whatever_their_units():
     assert reports[0].comparisons[NEW_ROWS].test_rows.tolist() == [40, 40]
     for name in (KIN, LINEAR):
         assert_allclose(found[0][name]["R²"], found[1][name]["R²"], rtol=5e-3)
+    # Held-out rows are in the units of the targets.
+    small, large = (report.comparisons[NEW_ROWS].rows for report in reports)
+    for first, second in ((small.y, large.y), (small.values, large.values), (small.ends.T, large.ends.T)):
+        assert np.median(np.abs(second / np.array([1, 1e4])[small.codes] - first)) < 0.05
+    assert min(small.covered, large.covered) > 0.8
     labels = (Y > 0).astype(int)
     report = sharing_report(AverageClassifier(), X, labels, baselines=[ONE_FOR_ALL], **QUICK)
     assert np.isfinite(report.comparisons[NEW_ROWS].scores[ONE_FOR_ALL]["AUC"])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
+from scipy.stats import t as student_t
 from sklearn.datasets import load_diabetes
 
 from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, task_relations
@@ -106,6 +107,20 @@ def _pooled(model, X, y, tasks):
     return PooledRows.of(model, read_training(X, y, tasks, None, classification=False), classification=False)
 
 
+def test_features_of_kernels_have_mean_zero_and_variances_that_sum_to_one():
+    X, y, tasks = null_problem("one function", 0)
+    features = _pooled(average_model(X + 3.0, y, tasks), X + 3.0, y, tasks).features
+    assert_allclose(features.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(features.var(axis=0).sum(), 1.0)
+
+
+def test_columns_of_y_have_a_spread_of_one_whatever_their_levels_and_units():
+    X, noise = np.random.default_rng(0).normal(size=(2, 40, 3))
+    Y = (X + noise) * [1.0, 10.0, 100.0] + [0.0, 500.0, -3.0]
+    targets = _pooled(average_model(X, Y, None), X, Y, None).targets.reshape(3, 40)
+    assert_allclose(targets.std(axis=1), 1.0)
+
+
 def test_products_of_noise_are_zero_on_average_whatever_the_number_of_rows():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(4), [3, 6, 12, 48])
@@ -161,6 +176,24 @@ def test_functions_drawn_apart_have_no_likeness_on_average():
         pairs = group_likeness(PooledRows(X, y, codes, np.arange(75)), np.arange(3), 0.95, rng)[1]
         found.append(pairs[0, 1:, 0].mean())
     assert abs(np.mean(found)) < 3 * np.std(found) / np.sqrt(150) < 0.13
+
+
+def test_intervals_of_likeness_are_those_of_a_jackknife(monkeypatch):
+    """If the likeness is a mean over rows, its standard error is that of the means of ten parts."""
+    rng = np.random.default_rng(0)
+    y, seen = rng.uniform(0.0, 0.6, size=(60, 1)), []
+
+    def mean(data, groups):
+        seen.append(float(data.targets.mean()))
+        return np.full((1, 1), seen[-1])
+
+    monkeypatch.setattr("kernelkin.relations.structure._group_correlations", mean)
+    rows = PooledRows(y, y, np.repeat([0, 1, 2], 20), np.arange(60))
+    _, pairs = group_likeness(rows, np.zeros(3, int), 0.9, rng)
+    value, *without = seen
+    parts = 10 * value - 9 * np.array(without)
+    reach = student_t.ppf(0.95, 9) * parts.std(ddof=1) / np.sqrt(10)
+    assert_allclose(pairs[0, 0], [y.mean(), y.mean() - reach, y.mean() + reach])
 
 
 def test_the_null_follows_from_the_data_and_its_reason_is_given():

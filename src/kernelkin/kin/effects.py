@@ -204,9 +204,9 @@ class ColumnValues(NamedTuple):
         return "text" if self.values.dtype.kind == "O" else self.column.kind
 
     def along_a_curve(self) -> Self:
-        """Return the column for curves of trend and season: rows keep weekdays and times, unless it has only these."""
-        parts = [part for part, _ in self.column.parts_and_features]
-        kept = [i for i, part in enumerate(parts) if part not in ("weekday", "hour") or set(parts) == {part}]
+        """Return the column for curves of trend and season: rows keep weekdays and times, unless it has only times."""
+        parts, fixed = self.column.parts_and_features, () if self.column.date_format in CLOCKS else ("weekday", "hour")
+        kept = [i for i, (part, _) in enumerate(parts) if part not in fixed]
         return self._replace(places=[self.places[i] for i in kept], features=self.features[:, kept])
 
     def set(self, X: np.ndarray, value: int) -> np.ndarray:

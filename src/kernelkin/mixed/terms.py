@@ -118,7 +118,7 @@ class Term:
         return {}
 
     def diagonal(self, p: dict[str, np.ndarray], rows: Rows, sharing: float) -> Array:
-        """Return the prior variance (b, n) of rows; with sharing = 0, without the part represented by features."""
+        """Return the prior variance (b, n) of rows; with sharing = 0, without the part of dense features."""
         raise NotImplementedError
 
     def kernel(self, p: dict[str, np.ndarray], A: Array, B: Array) -> tuple[Array, Array]:
@@ -192,9 +192,7 @@ class Level(Term):
         return {"variance": np.exp(p["variance"]) * vdot(W, pairs.same[self.grouping])}
 
     def diagonal(self, p, rows, sharing):
-        # The features of an unknown group are zero.
-        by_features = (rows.groups[self.grouping] >= 0) & self.is_empty(sharing)
-        return variance(p["variance"]) * to_float(~by_features)
+        return zeros(rows.X.shape[:2], rows.X) + variance(p["variance"])
 
     def sparse(self, p, rows):
         codes = rows.groups[self.grouping][..., None]
@@ -260,11 +258,7 @@ class Linear(Term):
         return self.n_groups * self.n_inputs
 
     def diagonal(self, p, rows, sharing):
-        factor = sharing
-        if self.grouping is not None:
-            # The features of an unknown group are zero.
-            factor = to_float(~((rows.groups[self.grouping] >= 0) & self.is_empty(sharing)))
-        inputs = self.inputs(rows.X)
+        factor, inputs = sharing if self.grouping is None else 1.0, self.inputs(rows.X)
         return factor * ((inputs * inputs) @ like(np.exp(self.log_variances(p)), inputs))
 
     def features(self, p, rows):

@@ -12,7 +12,7 @@ from kernelkin.data.forms import read_training
 from kernelkin.kernels.kernel import fit_kernels
 from kernelkin.paper import MultiTaskKernelRegressor
 from kernelkin.paper.couplings import connected_tasks, read_couplings
-from kernelkin.paper.fitting.targets import Regression, link_machines, split_by_task
+from kernelkin.paper.fitting.targets import Classification, Regression, link_machines, split_by_task
 from kernelkin.paper.learners import SVM, SVR, Ridge
 from kernelkin.paper.penalties import LpPenalty
 from kernelkin.paper.problems import MachineList, Problem
@@ -87,6 +87,28 @@ def test_faulty_couplings_are_named():
     ]:
         with pytest.raises(ValueError, match=message):
             read_couplings(couplings, FOUR)
+
+
+@pytest.mark.parametrize("sharing", [1.0, 0.5, 0.0])
+def test_shared_parts_are_charged_by_how_many_tasks_share_them(sharing):
+    pairs = np.kron(np.eye(2), np.ones((2, 2)))
+    for given, matrix, m in (("common", np.ones((4, 4)), 4), (GROUPS, pairs, 2), ({"own": np.eye(4)}, np.eye(4), 1)):
+        (found,) = read_couplings(given, FOUR, sharing)
+        np.testing.assert_allclose(found.matrix, matrix / m ** (1 - sharing), atol=1e-12)
+
+
+@pytest.mark.parametrize("given, owner", [("common", "c"), ({"similar": 0.2 + 0.8 * np.eye(4)}, "c"), ("nearest", "b")])
+def test_a_task_of_one_class_has_the_intercept_of_the_nearest_task_with_the_most_rows(given, owner):
+    X, y, tasks = make_tasks(np.random.default_rng(0), (5, 8, 12, 9), classification=True)
+    y[tasks == "a"] = 1
+    if given == "nearest":
+        M = 0.2 + 0.8 * np.eye(4)
+        M[0, 1] = M[1, 0] = 0.6
+        given = {"similar": M}
+    data = read_training(X, y, tasks, None, classification=True)
+    (joined,) = link_machines(Classification().machines(data, 1.0, [np.arange(4)]), read_couplings(given, data), TASKS)
+    groups = {task: set(joined.groups[tasks == task].tolist()) for task in TASKS.tolist()}
+    assert joined.n_groups == 3 and [task for task in "bcd" if groups[task] == groups["a"]] == [owner]
 
 
 def test_linked_tasks_form_machines():

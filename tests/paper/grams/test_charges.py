@@ -43,6 +43,14 @@ def test_repeating_a_row_equals_weighting_it():
     )
 
 
+def test_the_effective_dimension_of_many_rows_is_that_of_some_times_their_share(monkeypatch):
+    """Rows that have nothing in common: every row counts alike."""
+    monkeypatch.setattr("kernelkin.paper.grams.build.MAX_ROWS", 10)
+    for n in (10, 20, 40):
+        d = effective_dimensions([(np.eye(n)[np.newaxis], np.ones(n)), (np.eye(7)[np.newaxis], np.ones(7))])
+        np.testing.assert_allclose(d, (n + 7) / (1 + TAU))
+
+
 def test_charges_interpolate_between_one_and_the_relative_dimension():
     grams = [(stack(seed=s), np.ones(30)) for s in (0, 1)]
     d = effective_dimensions(grams)

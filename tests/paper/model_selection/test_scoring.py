@@ -119,6 +119,21 @@ def test_equal_targets_have_no_variance_though_their_mean_is_rounded():
     np.testing.assert_allclose(constant, whole, rtol=1e-12)
 
 
+def test_pooled_errors_and_spreads_count_rows_by_their_weights():
+    """Half of the rows are far away and have nearly no weight."""
+    rng = np.random.default_rng(0)
+    tasks, far = np.repeat([0, 1], 200), np.tile([False, True], 200)
+    y, weight = rng.normal(size=400) * (1 + 4 * tasks) * (1 + 99 * far), np.where(far, 1e-9, rng.uniform(0.5, 3.0, 400))
+    data = read_training(np.zeros((400, 1)), y, tasks, weight, classification=False)
+    spread = target_spreads(data)
+    near = [np.sqrt(np.cov(y[own], aweights=weight[own], ddof=0)) for own in (~far & (tasks == t) for t in (0, 1))]
+    np.testing.assert_allclose(spread, near, rtol=0.02)
+    folds = make_folds(data, 4, classification=False, random_state=0)
+    outputs = [[np.ones((len(held), 1)) for held in fold.held] for fold in folds]
+    score = PooledScorer(data, folds, classification=False).score(outputs)[0]
+    assert score == pytest.approx(1 - np.average(((y - 1) / spread[tasks]) ** 2, weights=weight))
+
+
 def test_a_class_that_training_rows_lack_has_probability_zero():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 1)), np.tile([0, 1, 2], 10)

@@ -73,6 +73,9 @@ def test_pairs_are_of_two_rows_of_the_task_and_follow_the_weights():
     data = model.training_data(X, rng.normal(size=60), tasks, weight)
     values = RowKernels.of(X, fit_kernels(linear_kernels(), X), None)
     source = PairSource(data, values, [weight[rows] for rows in data.rows], None, classes=False)
+    for rows in np.split(np.arange(60), 3):
+        first, second = (np.average(source.targets[rows] ** p, weights=source.cost[rows]) for p in (1, 2))
+        assert first == pytest.approx(0.0, abs=1e-12) and second == pytest.approx(1.0)
     t, i, j = source.pairs(rng.random((20_000, 3)))
     i, j = np.concatenate(data.rows)[i], np.concatenate(data.rows)[j]
     assert np.array_equal(tasks[i], t) and np.array_equal(tasks[j], t) and (i != j).all()

@@ -401,7 +401,7 @@ class _Rows:
         """Return the fold (N,) in which each entry is held out, or -1."""
         if self.wide:
             return rng.permutation(self.X.shape[0])[self.rows] % cv
-        folds, classes = np.full(len(self.y), -1), np.zeros(len(self.y))
+        folds, classes = np.full(len(self.y), -1), np.zeros(len(self.y), dtype=np.intp)
         if self.classes is not None:
             classes = np.searchsorted(self.classes, self.y)
         for code in range(self.n_groups):

@@ -64,16 +64,28 @@ class Pairs:
     def both(self) -> Array | None:
         """Mask (b, n, m) with 0 for padding; None without padding."""
         A, B = self.A.mask, self.B.mask
-        masks = [*([] if A is None else [A[:, :, None]]), *([] if B is None else [B[:, None, :]])]
-        return to_float(masks[0] & masks[-1]) if masks else None
+        if A is None and B is None:
+            return None
+        return to_float((True if A is None else A[:, :, None]) & (True if B is None else B[:, None, :]))
 
-    def gaps(self, own: bool) -> list[Array]:
-        """For each column: sqrt(5) times the distance of all pairs (b, n, m), or (k,) of those in one group. Cached."""
-        kept = vars(self).setdefault("kept", {})
-        if own not in kept:
-            A, B, used = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X, self.same[0] > 0 if own else ...
-            kept[own] = [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in range(A.shape[2])]
-        return kept[own]
+    @cached_property
+    def in_group(self) -> Array:
+        """Mask (b, n, m) of the k pairs of rows in one group of the first grouping."""
+        return self.same[0] > 0
+
+    @cached_property
+    def gaps(self) -> list[Array]:
+        """For each column (b, n, m): sqrt(5) times the distance between both rows, used by Matern kernels."""
+        return self._gaps(...)
+
+    @cached_property
+    def own_gaps(self) -> list[Array]:
+        """For each column (k,): the gaps of pairs of rows in one group."""
+        return self._gaps(self.in_group)
+
+    def _gaps(self, used: Any) -> list[Array]:
+        A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
+        return [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in range(A.shape[2])]
 
     def to(self, device: str | None) -> Pairs:
         """Return the pairs as tensors on a torch device; A and B must be the same rows. Unchanged without a device."""
@@ -84,7 +96,8 @@ class Pairs:
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices of all rows are not pickled but computed again.
-        return {name: part for name, part in vars(self).items() if name not in ("same", "both", "kept")}
+        cached = ("same", "both", "in_group", "gaps", "own_gaps")
+        return {name: part for name, part in vars(self).items() if name not in cached}
 
 
 def batches_of(codes: np.ndarray, most_rows: int = MAX_ROWS) -> list[np.ndarray]:

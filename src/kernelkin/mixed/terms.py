@@ -240,8 +240,9 @@ class Linear(Term):
         A = self.inputs(pairs.A.X)
         B = A if pairs.B is pairs.A else self.inputs(pairs.B.X)
         K = (A * like(np.exp(self.log_variances(p)), A)) @ swap(B)
-        # The factor of pairs is (b, n, m) for a term of groups, one number for a common term.
-        K *= (factor := pairs.sharing if self.grouping is None else pairs.same[self.grouping])
+        # (b, n, m) for a term of groups, one number for a common term.
+        factor = pairs.sharing if self.grouping is None else pairs.same[self.grouping]
+        K *= factor
         return K, (A, B, factor)
 
     def block_gradient(self, p, pairs, W, saved):
@@ -417,9 +418,10 @@ class Additive(Term):
         return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
-        xp, own = library(pairs.A.X), self.grouping is not None
+        xp, is_common = library(pairs.A.X), self.grouping is None
         v, lengths, saved, total = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), [], 0.0
-        for gap, family in zip(pairs.gaps(own), self.of_column.tolist(), strict=True):
+        gaps = pairs.gaps if is_common else pairs.own_gaps
+        for gap, family in zip(gaps, self.of_column.tolist(), strict=True):
             # As in `matern`, but with the derivative with respect to the log of the length scale; faster in place.
             r = gap / lengths[family]
             e = xp.exp(-r)
@@ -430,12 +432,15 @@ class Additive(Term):
             r *= e
             total += v[family] * kernel
             saved.append((kernel, r))
+        if is_common:
+            return total * pairs.sharing, saved
         K = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
-        K[pairs.same[0] > 0 if own else ...] = total if own else total * pairs.sharing
+        K[pairs.in_group] = total
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
-        v, W = np.exp(p["variances"])[self.of_column], W[pairs.same[0] > 0] if self.grouping == 0 else W * pairs.sharing
+        v = np.exp(p["variances"])[self.of_column]
+        W = W * pairs.sharing if self.grouping is None else W[pairs.in_group]
         found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
         names = ("variances", "lengths")
         return {name: by_family(self.of_column, v * part) for name, part in zip(names, found.T, strict=True)}

@@ -105,6 +105,7 @@ def test_tasks_with_different_classes_have_no_probability_for_others():
     p = check_probabilities(model, rows, tasks)
     assert (p[tasks == "a", 2] == 0).all()
     assert (p[tasks != "a"] > 0).all()
+    assert (model.predict_proba(rows, tasks=np.full(len(rows), "new")) > 0).all()
 
 
 def test_tasks_with_two_classes_each_of_their_own():

@@ -69,7 +69,7 @@ def picture_report(report: Path) -> None:
     # Pictures are drawn after the page has loaded.
     flags.append("--virtual-time-budget=20000")
     subprocess.run([browser, *flags, f"--screenshot={PICTURE}", report.as_uri()], check=True, capture_output=True)
-    Image.open(PICTURE).convert("RGB").quantize(96).save(PICTURE, optimize=True)
+    Image.open(PICTURE).convert("RGB").quantize(96, Image.Quantize.MAXCOVERAGE).save(PICTURE, optimize=True)
 
 
 def picture_sleep(folder: Path) -> None:

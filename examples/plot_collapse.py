@@ -64,7 +64,7 @@ looks = [("#0072B2", "-"), ("#E69F00", "--"), ("#000000", ":")]
 for i, (line, (color, style)) in enumerate(zip(np.array(ranks).T[:3], looks, strict=True)):
     values = np.maximum(line, 1e-12)
     ax.semilogy(np.arange(1, len(line) + 1), values, style, color=color, label=f"singular value {i + 1}")
-ax.set(xlabel="iteration of the alternation", ylabel="of the kernel weights")
+ax.set(xlabel="iteration of the alternation", ylabel="singular values of the weights")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()

@@ -1,5 +1,7 @@
 import io
+import re
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -48,6 +50,20 @@ def test_a_step_whose_share_is_known(clock):
         clock.now += 6.0
         progress.share(0.5, "best so far: one")
     assert log.getvalue().splitlines()[1] == "[1/2] search: best so far: one, about 10 s left"
+
+
+def test_the_time_left_that_is_shown_never_grows_by_more_than_half(clock):
+    """The second half of the work takes twenty times as long as the first."""
+    log = io.StringIO()
+    with Progress(1, log, clock) as progress:
+        progress.begin("folds")
+        for done in range(1, 21):
+            clock.now += 6.0 if done <= 10 else 120.0
+            progress.share(done / 20)
+    left = re.findall(r"about (\d+) (s|min) left", log.getvalue())
+    seconds = [int(number) * (60 if unit == "min" else 1) for number, unit in left]
+    assert len(seconds) > 15 and max(seconds) > 2 * min(seconds[:9])
+    assert all(after <= 1.5 * before for before, after in pairwise(seconds))
 
 
 def test_a_terminal_gets_one_line_that_is_cleared_at_the_end(clock, monkeypatch):

@@ -50,9 +50,11 @@ def write_whole(path: str | os.PathLike[str], content: bytes | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise early if a file cannot be written: no folder, no permission or no space."""
+def check_writable(path: str | os.PathLike[str], *inputs: str | None) -> None:
+    """Raise early if a file cannot be written: it is one of the inputs, or no folder, no permission or no space."""
     target = Path(os.path.realpath(path))
+    if str(target) in [os.path.realpath(each) for each in inputs if each]:
+        raise ValueError(f"{path} is read by this command and would be replaced: write to another file")
     if target.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR), os.fspath(path))
     if not target.parent.is_dir():

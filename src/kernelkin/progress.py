@@ -18,6 +18,7 @@ from typing import TextIO
 INTERVAL = 5.0  # seconds between two lines about the same step in a log
 REDRAW = 0.1  # seconds between two updates of the bar for the same step
 LEAST = 0.03  # share of the work after which the time left is estimated
+GROWTH = 1.25  # the time left that is shown grows at most by this factor
 _BAR = 20  # characters of the bar
 _CLEAR = "\r\x1b[K"  # erases the line that was drawn last
 
@@ -48,7 +49,7 @@ class Progress:
         self._stream, self._clock = (sys.stderr if stream is None else stream) if shown else None, clock
         self._bar = self._stream is not None and self._stream.isatty()
         self._start = self._last = clock()
-        self.number, self._text = 0, ""
+        self.number, self._text, self._left = 0, "", 0.0
         self._lock = Lock()
 
     def __enter__(self) -> Progress:
@@ -80,6 +81,7 @@ class Progress:
         before, after = self._ends[self.number - 1 : self.number + 1]
         done = before + share * (after - before)
         left = (self._last - self._start) * (self._ends[-1] - done) / done if done > LEAST * self._ends[-1] else 0.0
+        self._left = left = min(left, GROWTH * self._left) if self._left >= 1 else left
         line = f"[{self.number:{len(str(total))}d}/{total}] {printable(text)}"
         line += f", about {duration(left)} left" if left >= 1 else ""
         if self._bar:
@@ -107,9 +109,9 @@ def printable(text: str) -> str:
 def duration(seconds: float) -> str:
     """
     >>> [duration(seconds) for seconds in (3.2, 61, 600, 7300)]
-    ['4 s', '2 min', '10 min', '2 h 2 min']
+    ['4 s', '61 s', '10 min', '2 h 2 min']
     """
-    if seconds <= 60:
+    if seconds <= 120:
         return f"{-int(-seconds // 1)} s"
-    minutes = -int(-seconds // 60)
+    minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

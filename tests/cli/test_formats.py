@@ -350,3 +350,18 @@ def test_an_error_names_the_file_the_column_and_the_row_in_it(run, folder, sales
         "fit": [table, "--task", "shop", "--target", "sales", *options, *out],
     }[command]
     assert re.search(rf"t\.csv: .*{message}", run(command, *argv, fails=True))
+
+
+def test_doubts_about_what_was_read_are_printed(run, sales, tmp_path):
+    """Copies of rows, and labels that are perhaps one, make scores and groups wrong without an error."""
+    frame = sales.assign(shop=sales.shop.where(sales.index % 2 == 0, sales.shop.str.upper() + " "))
+    pd.concat([frame, frame[:30]]).to_csv(tmp_path / "t.csv", index=False)
+    out = run("fit", tmp_path / "t.csv", *FLAGS, "-o", tmp_path / "m.kin")
+    ends = f"from {sales.sales.min():.6g} to {sales.sales.max():.6g}"
+    assert f"'sales' is a number with {sales.sales.nunique()} distinct values {ends}" in out
+    assert "30 of 150 rows equal an earlier row: if copied, held-out scores are too good." in out
+    pairs = ", ".join(repr(text) for name in sorted(sales.shop.unique()) for text in (name, name.upper() + " "))
+    assert f"Values of 'shop' that differ only in capital letters or blanks: {pairs}." in out
+    sales.to_csv(tmp_path / "s.csv", index=False)
+    out = run("fit", tmp_path / "s.csv", *FLAGS, "-o", tmp_path / "m.kin")
+    assert "equal an earlier row" not in out and "differ only" not in out

@@ -127,6 +127,19 @@ def test_effects_of_groups_are_in_the_units_of_the_table(sleep, tmp_path, capsys
     assert "--task school: this model has the groupings 'task'" in capsys.readouterr().err
 
 
+def test_effects_in_large_units_keep_their_digits(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(12), 8)
+    y = 1e-4 * (rng.normal(size=12)[group] + 0.5 * rng.normal(size=96))
+    pd.DataFrame({"g": group, "x": rng.normal(size=96), "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    argv = ["fit", tmp_path / "t.csv", "--task", "g", "--target", "y", "-o", tmp_path / "m.kin", "--set", "cv=2"]
+    assert cli.main([*map(str, argv), "--no-comparison"]) == 0
+    capsys.readouterr()
+    assert cli.main(["effects", str(tmp_path / "m.kin")]) == 0
+    levels = [line.split()[2] for line in capsys.readouterr().out.splitlines()[3:]]
+    assert len(set(levels)) == len(levels) == 12
+
+
 def test_slopes_of_dates_are_per_day(tmp_path, capsys):
     rng = np.random.default_rng(0)
     shop, day = np.arange(120) % 6, rng.integers(0, 40, 120)

@@ -129,3 +129,18 @@ def test_names_of_the_user_are_printed_as_text(quick, capsys):
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[/red]\\x1b[31m" in out and "[link=http://evil]x" in out
+
+
+def test_no_command_replaces_what_it_reads(run, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("sales.csv", "number.kin"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    flags = ["--task", "shop", "--target", "sales"]
+    for argv in (
+        ["fit", "sales.csv", *flags, "-o", "./sales.csv"],
+        ["report", "number.kin", "-o", "number.kin"],
+        ["report", "number.kin", "--test", "sales.csv", "-o", "sales.csv"],
+    ):
+        assert f"{argv[-1]} is read by this command and would be replaced" in run(*argv, fails=True)
+    for name in ("sales.csv", "number.kin"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()

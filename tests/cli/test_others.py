@@ -57,6 +57,8 @@ def test_compare_cross_validates_models_side_by_side(run, folder):
     argv = ["--task", "shop", "--target", "sales", "--drop", "busy", "--folds", "3"]
     out = run("compare", folder / "sales.csv", *argv, "--models", "mk-mtrl", "AVG", "OLS")
     lines = out.splitlines()
+    # What was read comes first.
+    assert lines[0] == "120 rows, 3 groups ('shop') of 40 rows." and lines[1].startswith("Regression: ")
     begin = lines.index("New rows of known groups: 120 test rows of 3 groups (3 folds inside groups)")
     rows = [re.split(r"\s{2,}", line) for line in lines[begin + 2 : begin + 8]]
     assert rows[0] == min(rows, key=lambda row: float(row[1]))

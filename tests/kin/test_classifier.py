@@ -97,15 +97,31 @@ def test_three_classes():
     assert set(np.unique(model.functions_.members[0].model.parts[0].z)) == {-1.0, 1.0}
 
 
-def test_tasks_with_different_classes_have_no_probability_for_others():
+def test_a_class_that_a_task_lacks_in_training_is_still_possible():
     rows, y, tasks = three_classes()
-    keep = ~((tasks == "a") & (y == "red"))
-    rows, y, tasks = rows[keep], y[keep], tasks[keep]
-    model = KinClassifier(cv=2, random_state=0).fit(rows, y, tasks=tasks)
+    lacking = (tasks == "a") & (y == "red")
+    model = KinClassifier(cv=2, random_state=0).fit(rows[~lacking], y[~lacking], tasks=tasks[~lacking])
     p = check_probabilities(model, rows, tasks)
-    assert (p[tasks == "a", 2] == 0).all()
-    assert (p[tasks != "a"] > 0).all()
-    assert (model.predict_proba(rows, tasks=np.full(len(rows), "new")) > 0).all()
+    # In the other tasks, such rows are red.
+    assert lacking.sum() > 2 and (p[lacking, 2] > 0.05).all()
+    same = model.predict_proba(rows[lacking], tasks=np.full(lacking.sum(), "b"))
+    assert (p[lacking, 2] < same[:, 2]).all()
+
+
+def test_classes_of_tasks_that_have_none_in_common_are_impossible():
+    rows, y, tasks = three_classes()
+    apart = np.isin(tasks, ["a", "b"])
+    y = np.where(apart, np.char.add("dark ", y), y)
+    # Task a lacks a class that b has.
+    keep = ~((tasks == "a") & (y == "dark red"))
+    rows, y, tasks, apart = rows[keep], y[keep], tasks[keep], apart[keep]
+    model = KinClassifier(cv=2, random_state=0).fit(rows, y, tasks=tasks)
+    dark = np.char.startswith(model.classes_, "dark")
+    p = check_probabilities(model, rows, tasks)
+    assert (p[np.ix_(apart, ~dark)] == 0).all() and (p[np.ix_(~apart, dark)] == 0).all()
+    assert (p[np.ix_(apart, dark)] > 0).all() and (p[np.ix_(~apart, ~dark)] > 0).all()
+    # Nothing is known of a new task.
+    assert (model.predict_proba(rows[:3], tasks=["new"] * 3) > 0).all()
 
 
 def test_tasks_with_two_classes_each_of_their_own():

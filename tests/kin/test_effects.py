@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from kernelkin import KinClassifier, KinRegressor
-from kernelkin.kin.effects import effect_unit
+from kernelkin.kin.effects import column_effect, effect_unit
 from kernelkin.kin.functions import log_odds
 from kernelkin.mixed import structures
 from kernelkin.mixed.effects import GroupPosterior
@@ -178,6 +178,35 @@ def test_targets_with_units_of_their_own_have_effects_in_these():
     np.testing.assert_allclose(model.task_effects()["level"], found - found.mean(), rtol=1e-6)
 
 
+def test_levels_on_the_same_rows_have_the_errors_of_their_means():
+    inside = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        Z, b = rng.normal(size=(40, 1)), rng.normal(size=8)
+        Y = b + np.sin(Z) + 0.7 * rng.normal(size=(40, 8))
+        effects = KinRegressor(random_state=0, cv=2).fit(Z, Y).task_effects()
+        inside.append(np.abs(effects["level"] - (b - b.mean())) < 2 * effects["standard_error"])
+    assert 0.88 < np.mean(inside) < 1
+
+
+def test_levels_and_curves_on_a_sample_are_those_of_all_rows(monkeypatch):
+    monkeypatch.setattr("kernelkin.kin.effects.REFERENCES", 40)
+    rng = np.random.default_rng(0)
+    codes, Z = np.repeat(np.arange(10), 12), rng.normal(size=(120, 3)) + 1.0
+    y = (Z * rng.normal(size=(10, 3))[codes]).sum(1) + 10.0 * Z[:, 2] + 0.3 * rng.normal(size=120)
+    model = KinRegressor(random_state=0, cv=2).fit(Z, y, tasks=codes)
+
+    def means(Z):
+        return np.array([model.predict(Z, tasks=np.full(120, task)).mean() for task in range(10)])
+
+    level = means(Z)
+    np.testing.assert_allclose(model.task_effects()["level"], level - level.mean(), atol=0.03)
+    effect = column_effect(model, 0, [3])
+    along = np.array([means(np.column_stack([np.full(120, value), Z[:, 1:]])) for value in effect.values[::10]])
+    np.testing.assert_allclose(effect.mean[::10], along.mean(1), atol=0.1)
+    np.testing.assert_allclose(effect.curves[0][::10], along[:, 3], atol=0.1)
+
+
 def test_classes_have_log_odds_and_task_features_count():
     Z, y, tasks = classes()
     names = np.unique(tasks)
@@ -226,6 +255,19 @@ def test_errors_lie_within_two_standard_errors():
         inside.append(np.abs(effects["slope of x0"] - (s - s.mean())) < 2 * effects["standard_error of x0"])
     # 240 effects; `python -m benchmarks effects` has more.
     assert 0.88 < np.mean(inside) < 0.99
+
+
+def test_levels_of_groups_whose_noise_differs_lie_within_two_standard_errors():
+    inside = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        sizes = np.r_[1, 1, 1, 2, 2, rng.integers(12, 20, 15)]
+        codes = np.repeat(np.arange(20), sizes)
+        Z, b = rng.normal(size=(len(codes), 1)), rng.normal(size=20)
+        y = b[codes] + 0.5 * Z[:, 0] + np.exp(0.6 * rng.normal(size=20))[codes] * rng.normal(size=len(codes))
+        effects = KinRegressor(random_state=0, cv=2).fit(Z, y, tasks=codes).task_effects()
+        inside.append(np.abs(effects["level"] - (b - b.mean())) < 2 * effects["standard_error"])
+    assert np.mean(inside) > 0.85
 
 
 @pytest.mark.parametrize("seed", [63, 93])

@@ -91,6 +91,12 @@ def test_folds_of_wide_data_with_missing_labels_do_not_depend_on_the_order_of_ro
     assert np.abs(other - first).max() > 1e-4
 
 
+@pytest.mark.parametrize("factor", [0.01, 100.0])
+def test_weights_that_cannot_count_rows_cause_a_warning(factor):
+    with pytest.warns(UserWarning, match=rf"^sample_weight is {factor:.3g} on average: 2 counts as two rows"):
+        KinRegressor(cv=CV, n_features=10).fit(X, Y, tasks=TASKS, sample_weight=np.full(N, factor))
+
+
 @pytest.mark.parametrize("merged, exact_rows", [(True, 300), (False, 300), (False, 0)])
 def test_a_row_of_weight_three_is_three_copies_of_it(merged, exact_rows, monkeypatch):
     """Copies are merged into rows with weights; fits to copies that are not merged know no weights."""

@@ -88,6 +88,7 @@ BY_FEATURES = (
     "common smooth",
     "own smooth",
     "additive",
+    "own additive",
     "task features, levels",
 )
 

@@ -163,8 +163,8 @@ def test_tasks_have_units_of_their_own_where_spreads_differ_by_more_than_chance(
     assert np.ptp(choose_units(y, codes, 4, np.ones(40), own=True).location) > 0
 
 
-@pytest.mark.parametrize("factor, n, own", [(4.0, 20, True), (1.4, 20, False), (4.0, 4, False)])
-def test_units_of_tasks_need_enough_rows(factor, n, own):
+@pytest.mark.parametrize("factor, n, own", [(10.0, 20, True), (4.0, 20, False), (10.0, 4, False)])
+def test_units_of_tasks_need_clear_differences_and_enough_rows(factor, n, own):
     codes = np.repeat(np.arange(4), n)
     y = np.array([1.0, 1.0, factor, factor])[codes] * np.random.default_rng(1).normal(size=4 * n)
     assert (np.ptp(choose_units(y, codes, 4, np.ones(4 * n)).spread) > 0) == own

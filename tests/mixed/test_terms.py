@@ -27,6 +27,16 @@ def test_blocks_are_symmetric_and_positive_semi_definite(name):
     assert np.linalg.eigvalsh(K)[0] > -1e-9 * np.trace(K)
 
 
+def test_smooths_of_groups_are_evaluated_at_pairs_of_one_group_only():
+    term, pairs = TERMS["own additive"], layout_of(ROWS, dense=True).pairs[0]
+    K, saved = term.block(parameters(term), pairs)
+    count = int((np.bincount(ROWS.groups[0]) ** 2).sum())
+    assert count < K.size / 2
+    assert {values.shape for values in (part for both in saved for part in both)} == {(count,)}
+    # The gaps of all pairs, which are larger, are not computed.
+    assert vars(pairs)["kept"].keys() == {True}
+
+
 @pytest.mark.parametrize("name", [name for name in TERMS if not name.startswith("given")])
 def test_the_diagonal_is_that_of_the_block(name):
     term = TERMS[name]

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgb
 from matplotlib.dates import num2date
 
 from kernelkin import KinClassifier, KinRegressor
-from kernelkin.kin.effects import column_effect
+from kernelkin.kin.effects import ColumnEffect, column_effect
 from kernelkin.plots import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
 
 WEIGHT = np.random.default_rng(1).uniform(0.5, 3.0, 48)
@@ -135,6 +137,45 @@ def test_three_classes_have_a_curve_of_the_probability_of_each(table):
     assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["blue", "red"]
     with pytest.raises(ValueError, match="curves of groups are for regression and for two classes"):
         ColumnEffectDisplay.from_estimator(model, "size", groups=["s1"])
+
+
+def inside(display, artist):
+    """Whether an artist is inside of the figure, once it is drawn."""
+    display.figure_.draw_without_rendering()
+    box, whole = artist.get_window_extent(), display.figure_.bbox
+    return box.x0 >= 0 and box.y0 >= 0 and box.x1 <= whole.width and box.y1 <= whole.height
+
+
+def test_long_names_of_classes_and_texts_do_not_push_labels_out():
+    classes = np.array([f"a class with a long name {k}, longer than others" for k in range(3)])
+    effect = ColumnEffect(np.arange(4.0), None, None, np.eye(3, 4), classes)
+    display = ColumnEffectDisplay(effect, "size", unit="probability").plot()
+    assert inside(display, display.ax_.get_legend())
+    # As wide as with short names.
+    short = ColumnEffectDisplay(effect._replace(groups=np.array(list("abc"))), "size", unit="probability").plot()
+    assert inside(short, short.ax_.get_legend())
+    assert display.ax_.get_window_extent().width > 0.95 * short.ax_.get_window_extent().width
+    texts = np.array([f"text number {k} of a column with long texts" for k in range(6)], dtype=object)
+    effect = ColumnEffect(texts, np.zeros(6), np.ones(6), np.ones((1, 6)), np.array(["a"]))
+    display = ColumnEffectDisplay(effect, "reason", unit="logarithm of the count").plot()
+    assert inside(display, display.ax_.yaxis.label)
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_marks_stand_out_from_the_ground(style):
+    with plt.style.context(style):
+        effect = ColumnEffect(np.arange(4.0), None, None, np.eye(3, 4), np.array(list("abc")))
+        curves = ColumnEffectDisplay(effect, "size").plot()
+        effects = TaskEffectsDisplay(made_effects(40)).plot()
+    ground = np.array(to_rgb(curves.ax_.get_facecolor()))
+    for line in curves.ax_.get_lines():
+        assert np.abs(np.array(to_rgb(line.get_color())) - ground).max() > 0.3
+    # What is without pooling is an outline, and the note has the colour of the ground behind it.
+    raw = next(c for c in effects.ax_.collections if c.get_label() == "without pooling")
+    assert len(raw.get_facecolor()) == 0 and np.abs(raw.get_edgecolor()[0, :3] - ground).max() > 0.3
+    (note,) = [text for text in effects.ax_.texts if text.get_text() == "10 more"]
+    assert to_rgb(note.get_bbox_patch().get_facecolor()) == tuple(ground)
+    assert np.abs(np.array(to_rgb(note.get_color())) - ground).max() > 0.3
 
 
 def test_columns_of_arrays_go_by_position_and_classes_are_log_odds():

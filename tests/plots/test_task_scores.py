@@ -17,8 +17,7 @@ def test_draws_what_score_tasks_says_of_each_model(model, data):
         assert_allclose(display.points_[name].get_xdata(), [scores[label] for label in labels])
     gains = display.scores["MKMTRLRegressor"] - display.scores["average"]
     assert (np.diff(gains[display.order_]) >= 0).all()
-    assert display.ax_.get_xlabel() == "R²"
-    assert display.ax_.get_ylabel() == "task, by gain of MKMTRLRegressor on average"
+    assert display.ax_.get_xlabel() == "R² (tasks by gain of MKMTRLRegressor)"
 
 
 def test_scores_of_counts_are_named_so():

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from kernelkin.relations.baselines import BASELINES, BOOSTING, leave_one_out, make_baselines
+from kernelkin.relations.baselines import BASELINES, BOOSTING, LINEAR, ONE_FOR_ALL, leave_one_out, make_baselines
 from kernelkin.relations.scores import HeldOutRows, score_rows
 
 
@@ -50,6 +50,22 @@ def test_baselines_take_tables_groups_of_one_row_and_of_one_class():
         model = make_baselines(True, [name])[name].fit(table, labels, tasks)
         assert np.isfinite(model.predict_proba(table, tasks)).all()
         assert (clone(model).fit(table, np.ones(30), tasks).predict(table, tasks) == 1).all()
+
+
+@pytest.mark.parametrize("name", [ONE_FOR_ALL, LINEAR, BOOSTING, "scikit-learn"])
+def test_models_of_all_groups_know_further_groupings(name, monkeypatch):
+    if name == "scikit-learn":
+        monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
+        name = BOOSTING
+    rng = np.random.default_rng(0)
+    groups = {"pupil": rng.integers(8, size=240), "rater": rng.integers(6, size=240)}
+    X = rng.normal(size=(240, 1))
+    y = rng.normal(size=8)[groups["pupil"]] + 2.0 * rng.normal(size=6)[groups["rater"]] + 0.3 * rng.normal(size=240)
+    train = {key: codes[:160] for key, codes in groups.items()}
+    model = make_baselines(False, [name])[name].fit(X[:160], y[:160], train)
+    test = {key: codes[160:] for key, codes in groups.items()}
+    assert score_rows(y[160:], model.predict(X[160:], test), test["pupil"])["R²"] > 0.85
+    assert np.isfinite(model.predict(X[160:], test | {"rater": np.full(80, 9)})).all()
 
 
 def test_scikit_learn_boosts_where_lightgbm_is_not_installed(monkeypatch):

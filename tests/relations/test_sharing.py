@@ -334,9 +334,24 @@ def test_classes_that_nothing_predicts_have_no_model_recommended():
     assert report.verdict == "Recommendation: the shares of the classes; no model predicts better."
 
 
-def test_scores_are_written_without_exponents():
+def test_scores_are_written_without_exponents_and_small_ones_with_digits():
     values = [0.12345, 12.3456, 123.456, 1234.56, 12345.6, 1234567.8]
     assert [as_text(value) for value in values] == ["0.123", "12.346", "123.5", "1235", "12346", "1234568"]
+    assert [as_text(value) for value in (0.0, 1e-16, 0.00213, -0.0004, 4.567e-7)] == [
+        "0.000",
+        "0.000",
+        "0.00213",
+        "-0.0004",
+        "4.57e-07",
+    ]
+
+
+def test_small_errors_have_four_digits_so_that_models_differ():
+    assert [as_text(value, name="RMSE") for value in (0.0068571, 0.07, 1.5)] == ["0.006857", "0.07000", "1.500"]
+    X, y, tasks = one_function(4, 10)
+    report = sharing_report(AverageRegressor(), X, y, tasks, baselines=[LINEAR], target_scale=1e-3, **QUICK)
+    scores = [each["RMSE"] for each in report.comparisons[NEW_ROWS].scores.values()]
+    assert all(score < 0.01 and f"{score:#.4g}" in str(report) for score in scores)
 
 
 def test_a_baseline_can_be_the_model_and_groups_without_test_rows_are_counted():

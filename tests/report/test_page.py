@@ -1,6 +1,7 @@
 """The page in a real browser. Nothing is installed here: without Chromium these tests are skipped."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import kernelkin
 from kernelkin import KinClassifier
 from kernelkin.relations.baselines import BOOSTING, SEPARATE
 from kernelkin.report import report_of_files
+from kernelkin.tables.schema import TableSchema
 from report.browser import CHROMIUM, DRIVER, WHY_NOT, Browser
-from report.conftest import HOSTILE, make_table
+from report.conftest import HOSTILE, made_relations, make_table
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WHY_NOT)
 PHONE, DESKTOP, WALL = 360, 1280, 2560
@@ -71,7 +73,7 @@ for (const e of document.querySelectorAll(".chart .mark-text text")) {
   });
   if (!cell) continue;
   const [a, b] = [e, cell].map(one => light(parts(getComputedStyle(one).fill)));
-  if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 3.8) found.push(`${of(e)}${e.textContent} is hard to read`);
+  if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) found.push(`${of(e)}${e.textContent} is hard to read`);
 }
 return found;
 """
@@ -100,6 +102,8 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     folder = tmp_path_factory.mktemp("pages")
+    clusters = made_relations(np.arange(19) % 3, nineteen.model.tasks_)
+    nineteen = replace(nineteen, about={**nineteen.about, "relations": clusters})
     made = {"few": [related], "nineteen": [nineteen], "forty": [forty], "many": [many], "searched": [searched]}
     made["two"] = [few, searched]
     for name, models in made.items():
@@ -107,6 +111,8 @@ def pages(tmp_path_factory, few, related, nineteen, many, searched, forty):
     report_of_files([searched], test=other_schools()).save(folder / "new.html")
     table = make_table(5, 14)
     levels = np.digitize(table.pop("mark") + 2 * table.pop("passed").eq("yes"), [46, 54])
+    table["subsidy"] = np.arange(len(table)) % 2
+    table["kind"] = np.array(["public", "private", "church", "other"])[np.arange(len(table)) % 4]
     model = KinClassifier(cv=2, random_state=0).fit(table.drop(columns="school"), CLASSES[levels], table["school"])
     model.report(folder / "three.html")
     species = np.array([f"species number {k}" for k in range(10)])[np.arange(70) % 10]
@@ -221,6 +227,29 @@ def test_three_classes_have_curves_and_probabilities_of_each(browser, pages):
     assert browser.texts(".what-if output div") != shown
 
 
+def test_marks_of_classes_are_in_their_bands_above_their_name(browser, pages):
+    show(browser, pages / "three.html")
+    # Left and right end of each band and mark, with its colour, and of the picture of the column.
+    found = browser.run("""
+const ends = e => { const b = e.getBoundingClientRect(); return [b.left, b.right, e.getAttribute("fill")]; };
+return [...document.querySelectorAll("#drivers [class*=concat_][class*=_group]")].map(g => [
+  ends(g.querySelector("path.background")), [...g.querySelectorAll(".mark-rect path")].map(ends),
+  [...g.querySelectorAll(".mark-symbol path")].map(ends),
+  [...g.querySelectorAll(".role-axis-label text")].map(e => e.textContent)]).filter(([_, bands]) => bands.length);
+""")
+    # Texts of two and of four values, a truth value, and a number that is zero or one: no line is drawn through it.
+    assert sorted(len(bands) // 3 for _, bands, _, _ in found) == [2, 2, 2, 4]
+    assert any(names[:2] == ["0", "1"] for *_, names in found)
+    for (left, right, _), bands, marks, _ in found:
+        slot = (right - left) / (len(bands) // 3)
+        assert len(marks) == len(bands)
+        for k, (band, mark) in enumerate(zip(bands, marks, strict=True)):
+            # Classes in turn, each with all names.
+            start = left + slot * (k % (len(bands) // 3))
+            assert band[2] == mark[2] and band[0] < (mark[0] + mark[1]) / 2 < band[1]
+            assert start <= band[0] and band[1] <= start + slot + 1
+
+
 def test_titles_of_effects_are_at_their_pictures(browser, pages):
     show(browser, pages / "few.html", WALL)
     panels = "[...document.querySelectorAll('#drivers [class*=concat_][class*=_group]')]"
@@ -292,7 +321,9 @@ def test_hundreds_of_tasks_are_paged_and_searched(browser, pages):
 def test_levels_of_many_groups_are_found_by_name(browser, pages):
     show(browser, pages / "forty.html")
     search, status, names = "#groups input", "#groups [role=status]", "#groups .role-axis-label text"
-    assert sum(text.startswith("school") for text in browser.texts(names)) == 30
+    shown = [text for text in browser.texts(names) if text.startswith(("school", "…"))]
+    # A row says how many groups are left out in between.
+    assert len(shown) == 31 and shown[15] == "… 10 more"
     browser.type(search, "nowhere")
     assert browser.texts(status) == ["No group has this name."]
     assert browser.run("return document.querySelectorAll('#groups .chart:not([hidden])').length") == 1
@@ -306,6 +337,27 @@ def test_levels_of_many_groups_are_found_by_name(browser, pages):
     assert browser.console() == []
 
 
+def test_likeness_of_two_clusters_is_said_once(browser, pages):
+    show(browser, pages / "few.html")
+    assert "Likeness between clusters: 0.30." in browser.texts("#relations p")[0]
+    assert browser.run("return document.querySelectorAll('#relations figure').length") == 0
+    show(browser, pages / "nineteen.html")
+    assert "Likeness" not in browser.texts("#relations p")[0]
+    assert browser.run("return document.querySelectorAll('#relations figure').length") == 1
+    # School 3 is before school 12.
+    assert browser.texts("#relations td.left")[0].startswith("school 1; school 3; school 6; school 9; school 12;")
+
+
+def test_columns_and_how_they_were_read_fit_a_phone(browser, pages, searched):
+    frame = make_table(3, 14).rename(columns={"age (years)": "age_at_the_last_examination_in_years"})
+    schema = TableSchema.fit(frame.drop(columns="passed"), "school", "mark", regression=True)
+    report_of_files([replace(searched, schema=schema)]).save(pages / "columns.html")
+    show(browser, pages / "columns.html", PHONE)
+    inner = "const e = document.querySelector('#about .scroll'); return [e.scrollWidth, e.clientWidth]"
+    assert browser.run(inner)[0] <= browser.run(inner)[1]
+    assert "age_at_the_last_examination_in_years" in browser.texts("#about tbody th")
+
+
 def test_numbers_and_names_are_written_for_readers(browser, pages):
     show(browser, pages / "few.html")
     source = "".join((PAGE / name).read_text() for name in ("dom.js", "charts.js", "drivers.js"))
@@ -315,7 +367,10 @@ def test_numbers_and_names_are_written_for_readers(browser, pages):
     # A year has no separator of thousands, and the last digits of a score are shown even if they are zeros.
     asked = "return [[1960, 2011], [500, 30000]].map((values) => isShort({ kind: 'number', values }))"
     assert browser.run(source + asked) == [True, False]
-    assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["52.0", "45.3", "12,346"]
+    assert browser.run(source + "return [51.96, 45.3, 12345.6].map(scoreText('RMSE'))") == ["51.96", "45.30", "12,346"]
+    # Models whose errors are small differ, too.
+    asked = "return [0.0068571, 0.0074162].map(scoreText('RMSE'))"
+    assert browser.run(source + asked) == ["0.006857", "0.007416"]
     # What rounds to zero has no sign.
     asked = "return [score(-0.0001), signed(-0.0001), signed(0.0001), signed(0.02), minus('of -0.000 to +0.021')]"
     expected = ["0.000", "0.000", "0.000", "+0.020", "of 0.000 to +0.021"]

@@ -44,6 +44,8 @@ def test_targets_are_standardised_and_restored(schema):
 def test_a_target_has_a_unit_if_all_its_cells_are_numbers():
     targets = (["30 EUR", "40"], ["30 EUR", "NA"], ["30 EUR", "40 USD"], ["30 EUR", "soon"], [30, 40])
     assert [common_unit(pd.Series(cells)) for cells in targets] == ["EUR", "EUR", "", "", ""]
+    # What stands before a number does not hide what stands after it.
+    assert [common_unit(pd.Series(cells)) for cells in (["$3K", "$4 K"], ["$3K", "$4M"])] == ["$ K", ""]
 
 
 def test_a_table_of_text_is_encoded_as_the_typed_one(schema):

@@ -40,7 +40,7 @@ _COMPARISON, _RELATIONS = (6.0, 30.0), (0.3, 3.0)
 
 def run(arguments: Namespace, terminal: Terminal) -> None:
     """Fit the model and save it; then compare it with simpler models, test relations, and save the results too."""
-    check_writable(arguments.out)
+    check_writable(arguments.out, arguments.data, arguments.task_features)
     problem = load_problem(arguments)
     recipe = Recipe.of(arguments.model, problem, arguments)
     check_parameters([recipe], arguments)
@@ -73,11 +73,12 @@ def run(arguments: Namespace, terminal: Terminal) -> None:
                 about["relations"] = tested
     save_model(model, arguments.out, schema=schema, about=about)
     out = shlex.quote(arguments.out)
+    has_effects = hasattr(model, "task_effects") and len(getattr(model, "classes_", ())) < 3
     terminal.say(
         "",
         f"Saved {arguments.out}, fitted to all rows. Next:",
         f"  kernelkin report {out} -o report.html",
-        *([f"  kernelkin effects {out}"] if hasattr(model, "task_effects") else []),
+        *([f"  kernelkin effects {out}"] if has_effects else []),
         f"  kernelkin predict {out} NEW.csv -o predictions.csv",
     )
     terminal.emit(
@@ -167,11 +168,11 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     check_parameters(list(recipes.values()), arguments)
     recipes.setdefault(SEARCHED, Recipe.of(SEARCHED, problem, arguments))
     time_position(problem.schema, arguments)
-    terminal.say(*problem.notes, f"Compared with: {'; '.join(BASELINES)}.", "")
+    _show_data(terminal, arguments, problem)
+    terminal.say(f"Compared with: {'; '.join(BASELINES)}.", "")
     with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
-        models = {name: recipe.unfitted() for name, recipe in recipes.items()}
-        (first, model), *others = models.items()
+        (first, model), *others = ((name, recipe.unfitted()) for name, recipe in recipes.items())
         baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
         found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))

@@ -63,7 +63,7 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
         report: SharingReport = about["sharing"]
         for question, part in report.comparisons.items():
             first = next(iter(part.scores[report.name]))
-            scores = "; ".join(f"{name} {as_text(scores[first])}" for name, scores in part.scores.items())
+            scores = "; ".join(f"{name} {as_text(scores[first], name=first)}" for name, scores in part.scores.items())
             found.append(("test", f"{first} on {question}: {scores}"))
         found += [("verdict", text) for text in report.verdicts]
     if "relations" in about:
@@ -100,7 +100,7 @@ def _columns(model: Any, about: dict[str, Any]) -> dict[str, list[str]]:
         found["rows"] = [str(counts.get(task, "")) for task in tasks]
     for evaluation in about.get("evaluations", [])[:1]:
         own = dict(zip(evaluation["tasks"], evaluation["task_score"], strict=True))
-        found[evaluation["score"]] = [as_text(own.get(str(task))) for task in tasks]
+        found[evaluation["score"]] = [as_text(own.get(str(task)), name=evaluation["score"]) for task in tasks]
     return {title: cells for title, cells in found.items() if title == "rows" or len(set(cells)) > 1}
 
 
@@ -112,7 +112,7 @@ def run_score(arguments: Namespace, terminal: Terminal) -> None:
     terminal.say(*notes, f"{saved.schema.title}: {len(frame)} rows.")
     scores = {question: _scores(question, rows) for question, rows in parts.items()}
     names = list(dict.fromkeys(name for part in scores.values() for name in part))
-    body = [[question, *(as_text(part.get(name)) for name in names)] for question, part in scores.items()]
+    body = [[question, *(as_text(part.get(name), name=name) for name in names)] for question, part in scores.items()]
     terminal.table(["", *names], body)
     if WITHIN in names:
         terminal.say(f"{WITHIN_MEANS}.")
@@ -120,7 +120,7 @@ def run_score(arguments: Namespace, terminal: Terminal) -> None:
     name = next(iter(parts.values())).group_score
     scored = [group for group in groups if group[name] is not None]
     if len(scored) > 1:
-        body = [[str(group["group"]), str(group["rows"]), as_text(group[name])] for group in scored]
+        body = [[str(group["group"]), str(group["rows"]), as_text(group[name], name=name)] for group in scored]
         terminal.say("", f"Groups with at least {LEAST_ROWS} rows:")
         terminal.table(["group", "rows", name], body if arguments.all else shorten(body))
     terminal.emit({"model": arguments.model, "data": arguments.data, "scores": scores, "groups": groups})
@@ -181,11 +181,12 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
         f"{'; slopes with standard errors' if 'slope of' in ' '.join(table) else ''}."
     )
     titles = {"level": "level", "low": "from", "high": "to", "raw_level": "without pooling"}
-    cells = {title: list(map(as_text, table[name])) for name, title in titles.items()}
+    errors = table.filter(regex="^standard_error").max().replace(0.0, 1.0)  # small for large units, or slopes per day
+    digits = {name: max(3, 1 - int(np.floor(np.log10(error)))) for name, error in errors.items()}
+    cells = {title: [as_text(v, digits["standard_error"]) for v in table[name]] for name, title in titles.items()}
     for name in table.columns[table.columns.str.startswith("slope of ")]:
-        errors = table[name.replace("slope", "standard_error", 1)]
-        digits = max(3, 1 - int(np.floor(np.log10(errors.max() or 1.0))))  # slopes per day of a date are small
-        cells[name] = [f"{as_text(v, digits)} ± {as_text(e, digits)}" for v, e in zip(table[name], errors, strict=True)]
+        error = name.replace("slope", "standard_error", 1)
+        cells[name] = [" ± ".join(as_text(v, digits[error]) for v in pair) for pair in table[[name, error]].to_numpy()]
     rows = list(map(list, zip(map(str, table.index), map(str, table["rows"]), *cells.values(), strict=True)))
     terminal.table(["group", "rows", *cells], rows if arguments.all else shorten(rows))
 
@@ -193,7 +194,7 @@ def run_effects(arguments: Namespace, terminal: Terminal) -> None:
 def run_report(arguments: Namespace, terminal: Terminal) -> None:
     from ..report.report import report_of_files
 
-    check_writable(arguments.out)
+    check_writable(arguments.out, arguments.test, *arguments.models)
     models = [load_with_schema(path, arguments) if arguments.test else load_model(path) for path in arguments.models]
     test = read_labelled(arguments.test, models[0], text_format(arguments))[0] if arguments.test else None
     with in_file(arguments.test, test) if arguments.test else nullcontext():

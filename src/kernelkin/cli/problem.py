@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -136,6 +136,14 @@ def read_problem(frame: DataFrame, arguments: Namespace) -> TableProblem:
     exposure = arguments.exposure or arguments.offset
     notes.append(f"{kind.capitalize()}: {why}{f'; exposure: {exposure!r}' if exposure else ''}.")
     tiny = _tiny_tasks(frame, tasks[0], targets[0], regression) if tasks else ()
+    with suppress(TypeError):  # lists in cells cannot be compared
+        if n := int(frame.duplicated().sum()):
+            notes.append(f"{n} of {len(frame)} rows equal an earlier row: if copied, held-out scores are too good.")
+    for name in (*tasks, *(() if regression else targets)):
+        labels = frame[name].dropna().drop_duplicates().astype(str)
+        plain = labels.str.strip().str.casefold()
+        if alike := labels[plain[plain.duplicated(keep=False)].sort_values(kind="stable").index].tolist():
+            notes.append(f"Values of {name!r} that differ only in capital letters or blanks: {listing(alike, 6)}.")
     options = {name: getattr(arguments, name) for name in ("drop", "decimal", "day_first", "offset", "exposure")}
     options |= {"units": units, "standardise": _loss(arguments).is_linear}
     return TableProblem(frame, tasks, targets, regression, options, tuple(notes), tiny)
@@ -202,17 +210,19 @@ def _guess(values: Series, name: str, arguments: Namespace) -> tuple[bool, str]:
     if (arguments.classification or not (numeric or arguments.regression)) and distinct > max(len(values) // 2, 2):
         raise ValueError(
             f"column {name!r} has {distinct} different values in {len(values)} rows, such as "
-            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must not be written as text"
+            f"{str(values.iloc[0])!r:.80}: classes must repeat, and numbers must be plain or have one unit"
         )
     if arguments.regression or arguments.classification:
         return arguments.regression, f"{name!r}, as the options say"
     if not numeric:
-        return False, f"{name!r} is text with {distinct} distinct values"
+        labels = listing(sorted(map(str, values.unique())), 6)
+        return False, f"{name!r} is text with {distinct} distinct values: {labels}"
     whole = bool((values == values.round()).all())
     if distinct == 2 or (whole and distinct <= MOST_CLASSES):
-        kind = "whole numbers" if whole else "numbers"
-        return False, f"{name!r} has {distinct} distinct values, {kind} (--regression to predict a number)"
-    return True, f"{name!r} is a number with {distinct} distinct values" + (
+        known = ", ".join(f"{value:.6g}" for value in sorted(values.unique()))
+        return False, f"{name!r} has {distinct} distinct values, {known} (--regression to predict a number)"
+    ends = f"from {values.min():.6g} to {values.max():.6g}"
+    return True, f"{name!r} is a number with {distinct} distinct values {ends}" + (
         " (--classification to predict a class)" if whole and distinct <= 3 * MOST_CLASSES else ""
     )
 

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_random_state
 
 from ..data.arrays import in_order
@@ -52,12 +53,17 @@ class ClassCodes:
     classes: np.ndarray  # (C,) all classes
     of_task: tuple[np.ndarray, ...]  # the classes of each task; a task with a single class uses those of similar tasks
     by_task: bool  # whether each task has its own two classes, coded by their order
+    possible: np.ndarray  # (T, C) whether a task may have a class
 
     @classmethod
     def of(cls, data: TaskData) -> ClassCodes:
         of_task = tuple(task_classes(data))
         classes = np.unique(np.concatenate(of_task))
-        return cls(classes, of_task, len(classes) > 2 and all(len(own) == 2 for own in of_task))
+        has = np.array([np.isin(classes, own) for own in of_task])
+        # A few rows may lack a class: impossible are only those of tasks with none in common.
+        part = connected_components(has.T.astype(np.float64) @ has)[1]
+        possible = has if data.form == "wide" else part == part[has.argmax(axis=1)][:, None]
+        return cls(classes, of_task, len(classes) > 2 and all(len(own) == 2 for own in of_task), possible)
 
     @property
     def is_binary(self) -> bool:
@@ -68,10 +74,8 @@ class ClassCodes:
         if y.ndim == 2:
             return (y == np.array([own[-1] for own in self.of_task])).astype(np.float64)
         if self.by_task:
-            second = np.array([own[1] for own in self.of_task])
-            return (y == second[codes]).astype(np.float64)[:, None]
-        wanted = self.classes[-1:] if self.is_binary else self.classes
-        return (y[:, None] == wanted).astype(np.float64)
+            return (y == np.array([own[1] for own in self.of_task])[codes]).astype(np.float64)[:, None]
+        return (y[:, None] == self.classes[-1 if self.is_binary else 0 :]).astype(np.float64)
 
 
 @dataclass(frozen=True)

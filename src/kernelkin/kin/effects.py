@@ -23,11 +23,8 @@ from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions
 from .losses import LOSSES
 
-# Functions are averaged over at most this many training rows.
-REFERENCES = 200
-# With more columns, slopes are left out.
-SLOPE_COLUMNS = 30
-COVERAGE = 0.9
+# Functions are averaged over at most this many training rows; with more columns than that, slopes are left out.
+REFERENCES, SLOPE_COLUMNS, COVERAGE = 200, 30, 0.9
 # Numbers of training rows and values for the curve of a column.
 CURVE_ROWS, CURVE_VALUES, CURVE_DATES = 50, 30, 80
 # All values of a column are used if it has at most this many.
@@ -53,7 +50,7 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     with SingleThreadedBLAS():
         for member, weight in zip(members, weights.tolist(), strict=True):
             rows = training_rows(member)[0]
-            A = mean_and_slopes(rows[at], member.model.parts[0].weight[at], columns)
+            A = mean_and_slopes(rows, member.model.parts[0].weight, at, columns)
             A[1:] /= np.array([names[j][1] * member.columns.scale[j] for j in columns.tolist()])[:, None]
             Q, A, places = rows[None, at], A[None], at[None]
             if functions.wide and not number:
@@ -69,6 +66,9 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
     of_slopes = next(each for each in (weights * sloping, sloping, weights) if each.any())
     each = np.column_stack([weights, np.tile(of_slopes[:, None] / of_slopes.sum(), len(columns))])
     means, variances = average(parts, list(each))
+    if np.ptp(location):  # own locations are means of rows, with the error of their noise
+        noise = scale**2 * (weights @ np.array([member.model.noise_ for member in members]))
+        variances[:, 0] = np.maximum(variances[:, 0], noise / functions.group_rows[number])
     level, errors = means[:, 0] + location - location.mean(), np.sqrt(variances)
     half = norm.ppf(0.5 + 0.5 * COVERAGE) * errors[:, 0]
     found = {
@@ -108,10 +108,8 @@ def grouping_names(model: Any) -> list[Any]:
 def find_grouping(model: Any, grouping: Any) -> tuple[int, np.ndarray, Any]:
     """Return the position, the labels (G,) and the name of a grouping."""
     names = grouping_names(model)
-    if grouping is None:
-        number = 0
-    elif grouping in names:
-        number = names.index(grouping)
+    if grouping is None or grouping in names:
+        number = 0 if grouping is None else names.index(grouping)
     elif isinstance(grouping, int | np.integer) and 0 <= grouping < len(names):
         number = int(grouping)
     else:
@@ -128,8 +126,7 @@ def reference_rows(functions: KinFunctions, count: int) -> np.ndarray:
 def _scales(functions: KinFunctions, grouping: int, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the location and scale (G,) that convert functions from standard units."""
     zero, one = np.zeros(n_groups), np.ones(n_groups)
-    if functions.units is not None:
-        units = functions.units
+    if (units := functions.units) is not None:
         return (zero, units.new_spread * one) if grouping else (units.location, units.spread)
     likelihood = functions.members[0].likelihood
     if not isinstance(likelihood, LabelRegression):
@@ -262,11 +259,11 @@ def column_effect(model: Any, column: Any, groups: Sequence[Any], encoder: Any =
     parts = []
     with SingleThreadedBLAS():
         for member in members:
-            rows = np.tile(member.columns.restore(training_rows(member)[0][at]), (len(one.values), 1, 1))
+            X, weight = training_rows(member)[0], member.model.parts[0].weight
+            rows = np.tile(member.columns.restore(X[at]), (len(one.values), 1, 1))
             rows[:, :, one.places] = one.features[:, None]
             Q = member.columns(rows.reshape(-1, rows.shape[2])).reshape(*rows.shape[:2], -1)
-            weight = member.model.parts[0].weight[at]
-            A = np.tile(weight / weight.sum(), (len(one.values), 1, 1))
+            A = np.tile(mean_and_slopes(X, weight, at, []), (len(one.values), 1, 1))
             if functions.wide:
                 parts.append(wide_contrasts(member, Q, A, at[None], M.toarray())[:2])
             else:

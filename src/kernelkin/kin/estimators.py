@@ -134,15 +134,14 @@ _PARAMETERS: dict[str, Parameter] = {
         [callable, None],
     ),
 }
-_USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_jobs engine device " + (
-    "random_state verbose callback"
-)
+_USUAL = "task_features cv unknown_tasks time_limit n_features task_column n_jobs engine device random_state verbose"
 
 LARGEST_OFFSET = 100.0  # larger numbers are exposures rather than their logarithms
 NO_TASKS = (
     "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
     "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
 )
+WEIGHTS = "2 counts as two rows that agree, and many of these leave no noise. Divide precisions by their mean"
 
 
 class KinEstimator(MultiTaskEstimator):
@@ -172,9 +171,8 @@ class KinEstimator(MultiTaskEstimator):
         return self.encoder_.encode(table)
 
     def specification(self) -> KinFit:
-        names = {field.name for field in fields(KinFit)}
-        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        return KinFit(classification=is_classifier(self), **given)
+        names, given = {field.name for field in fields(KinFit)}, self.get_params(deep=False)
+        return KinFit(classification=is_classifier(self), **{name: given[name] for name in names & given.keys()})
 
     def __getstate__(self) -> dict[str, Any]:
         # A Dask client is a connection: copies and pickles use threads, and clones share the client.
@@ -201,9 +199,9 @@ class KinEstimator(MultiTaskEstimator):
         """Return how each group differs from the average group, as a table with standard errors.
 
         `level` is the mean difference between the function of a group and the average function of all groups, over the
-        training rows of all groups (a sample of 200 if there are more). So it does not depend on which values the
-        columns have in the rows of the group. The slope of a column is the coefficient of the linear function of all
-        columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
+        training rows of all groups (200 with the same means if there are more). So it does not depend on which values
+        the columns have in the rows of the group. The slope of a column is the coefficient of the linear function of
+        all columns that is closest to this difference on the same rows. Both include the group's own smooth functions.
         Units are those of the target for a regressor, log odds of the second class for a classifier, and logarithms for
         counts; slopes are per unit of the column, or per day for dates. Means and standard errors are those of the
         posterior, averaged over structures; for slopes, over those that have slopes for each group.
@@ -247,7 +245,7 @@ class KinEstimator(MultiTaskEstimator):
         return model
 
 
-@describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL, **_PARAMETERS)
+@describe((), _ATTRIBUTES, "kernels * loss encoder " + _USUAL + " callback", **_PARAMETERS)
 class KinRegressor(KinEstimator, MultiTaskRegressor):
     """Regression for groups with few rows each; no parameter needs to be set.
 
@@ -288,6 +286,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         self : object
         """
         data = self.training_data(X, y, tasks, sample_weight)
+        mean = float(data.sample_weight[data.sample_weight > 0].mean())
+        if LOSSES[self.loss].is_linear and not 1 / 3 <= mean <= 3:
+            warn_user(f"sample_weight is {mean:.3g} on average: {WEIGHTS}", UserWarning)
         return self.fit_data(replace(data, offset=self._read_offset(offset, len(data.X))), X)
 
     def predict(
@@ -332,13 +333,12 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         """
         if LOSSES[self.loss].is_linear and self.data_form_ == "wide":
             return super().score(X, y, tasks, sample_weight)
-        predicted = self.predict(X, tasks, offset=offset)
+        predicted = self._moments(self.read_queries(X, tasks), offset, to_score=True)[0]
         y = self.read_labels(y, predicted.ndim == 2)
         if y.shape != predicted.shape:
             raise ValueError(f"y has shape {y.shape}, but the predictions have shape {predicted.shape}")
-        known, weight = ~np.isnan(y), None
-        if sample_weight is not None:
-            weight = np.broadcast_to(check_weights(sample_weight, predicted), y.T.shape).T[known]
+        known, weight = ~np.isnan(y), 1.0 if sample_weight is None else check_weights(sample_weight, predicted)
+        weight = np.broadcast_to(weight, y.T.shape).T[known]
         return float(LOSSES[self.loss].score(y[known], predicted[known], sample_weight=weight))
 
     def score_tasks(
@@ -358,7 +358,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         scores : dict from task to float
         """
         queries = self.read_queries(X, tasks)
-        prediction = self._moments(queries, offset)[0]
+        prediction = self._moments(queries, offset, to_score=True)[0]
         return self._score_each(queries, y, prediction, sample_weight, LOSSES[self.loss].score, 2)
 
     def _read_offset(self, offset: Any, n: int) -> np.ndarray | None:
@@ -375,7 +375,9 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
             raise ValueError(f"offset is {values[row]:g} in row {row}: pass the logarithm of the exposure")
         return values.astype(np.float64)
 
-    def _moments(self, queries: Queries, offset: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _moments(self, queries: Queries, offset: Any, to_score: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        if to_score and offset is None and np.ptp(self.functions_.members[0].model.parts[0].offset) > 1e-9:
+            warn_user("this model was fitted with offsets: without offset=, all exposures are one", UserWarning)
         return self.functions_.moments(queries, self._read_offset(offset, len(queries.X)))
 
     def predict_interval(self, X: Any, tasks: Any = None, coverage: float = 0.9, offset: Any = None) -> np.ndarray:
@@ -403,7 +405,7 @@ class KinRegressor(KinEstimator, MultiTaskRegressor):
         return self.functions_.ends(*self._moments(self.read_queries(X, tasks), offset), float(coverage))
 
 
-@describe((), _ATTRIBUTES, "kernels * encoder class_weight " + _USUAL, **_PARAMETERS)
+@describe((), _ATTRIBUTES, "kernels * encoder class_weight " + _USUAL + " callback", **_PARAMETERS)
 class KinClassifier(KinEstimator, MultiTaskClassifier):
     """Classification for groups with few rows each; no parameter needs to be set.
 

@@ -259,6 +259,10 @@ class KinPlan:
         weights = np.array([member.weight for member in members])
         text = f"time_limit={limit} reached before all structures were compared; the fit uses the results so far"
         warnings = () if search.is_complete else ((text, UserWarning),)
+        columns = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
+        table = [
+            (m.structure.name, m.error, m.standard_error, m.weight, -m.fitted.model.value_, m.seconds) for m in tried
+        ]
         fitted, origins = [member.fitted for member in members], self.data.feature_origins
         names = self.data.feature_names or [f"x{j}" for j in range(self.rows.X.shape[1])]
         names = names if origins is None else [column for column, _ in origins]
@@ -270,7 +274,7 @@ class KinPlan:
             "members_": tuple(
                 {"name": m.structure.name, "weight": m.weight, "error": m.error} for m in members if m.weight
             ),
-            "search_results_": _table(tried),
+            "search_results_": dict(zip(columns, map(np.array, zip(*table, strict=True)), strict=True)),
             "best_structure_": members[0].structure.name,
             "is_complete_": search.is_complete,
             "variance_components_": variance_shares(fitted, weights),
@@ -337,10 +341,3 @@ class KinPlan:
         rows = self.labelled.take(self.place)
         deviations = None if deviations is None else deviations[self.place]
         return SimpleNamespace(codes=rows.codes, y=rows.y, values=values[self.place], deviations=deviations)
-
-
-def _table(tried: Sequence[Member]) -> dict[str, np.ndarray]:
-    """Return `search_results_`, with a row for each structure."""
-    rows = [(m.structure.name, m.error, m.standard_error, m.weight, -m.fitted.model.value_, m.seconds) for m in tried]
-    names = ("structure", "error", "standard_error", "weight", "evidence", "seconds")
-    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -59,8 +59,7 @@ class KinFunctions:
 
     def latent(self, X: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return means and variances (M, q, r) of the members' functions at rows with these groups."""
-        kernels = () if self.kernels is None else self.kernels.at(X)
-        columns = np.empty((len(X), 0)) if self.kernels is not None else X
+        kernels, columns = ((), X) if self.kernels is None else (self.kernels.at(X), np.empty((len(X), 0)))
         with SingleThreadedBLAS():
             found = [member.predict(columns, groups, kernels) for member in self.members]
         return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
@@ -120,12 +119,9 @@ class KinFunctions:
         """Return the functions with kernels extended to new tasks."""
         members = []
         for member in self.members:
-            numbered = iter(kernels)
+            new, terms = iter(kernels), member.model.terms
             member, member.model = copy(member), copy(member.model)
-            member.model.terms = tuple(
-                replace(term, values=next(numbered)) if isinstance(term, TaskKernel) else term
-                for term in member.model.terms
-            )
+            member.model.terms = tuple(replace(t, values=next(new)) if isinstance(t, TaskKernel) else t for t in terms)
             members.append(member)
         return replace(self, members=tuple(members), new_tasks=new_tasks)
 
@@ -146,7 +142,7 @@ def every_task(queries: Queries, n_tasks: int) -> Queries:
 
 
 def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return probabilities (q, C) of all classes from outputs (q, r); zero for classes absent from the row's task."""
+    """Return probabilities (q, C) of all classes from outputs (q, r); zero for classes that a task cannot have."""
     if len(classes.classes) <= 2:
         return np.hstack([1.0 - p, p])[:, -len(classes.classes) :]
     known = (codes >= 0) & (codes < len(classes.of_task))
@@ -157,6 +153,5 @@ def spread_probabilities(classes: ClassCodes, p: np.ndarray, codes: np.ndarray) 
         own = np.searchsorted(classes.classes, np.array(classes.of_task))
         np.put_along_axis(out, own[task], np.hstack([1.0 - p, p]), axis=1)
         return out
-    absent = np.array([~np.isin(classes.classes, own) & (len(own) > 1) for own in classes.of_task])
-    out = np.where(absent[task] & known[:, None], 0.0, np.maximum(p, CERTAIN))
+    out = np.where(classes.possible[task] | ~known[:, None], np.maximum(p, CERTAIN), 0.0)
     return out / out.sum(axis=1, keepdims=True)

@@ -253,7 +253,8 @@ class Batch:
             return inverse, None
         Phi, f = self._prior(call)[2], white.shape[2]
         A_inverse = like(A_inverse, inverse)
-        U = Phi.dense @ A_inverse[:f, :f]
+        # One product of all rows: NumPy multiplies the blocks one by one.
+        U = (Phi.dense.reshape(-1, f) @ A_inverse[:f, :f]).reshape(Phi.dense.shape)
         if Phi.index is None:
             tied = inverse @ U
             return inverse - tied @ swap(white), tied

@@ -29,7 +29,7 @@ NOISE = "noise"
 # Maximum number of rows that are used to compute variances.
 SAMPLE = 300
 # Number of contrasts, and of training rows, that are computed at a time.
-CONTRASTS, CHUNK = 64, 2_000
+CONTRASTS, CHUNK = 64, 100
 
 
 def training_rows(fitted: FittedStructure) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -45,16 +45,18 @@ def training_rows(fitted: FittedStructure) -> tuple[np.ndarray, list[np.ndarray]
     return X, codes
 
 
-def mean_and_slopes(X: np.ndarray, weight: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the functionals (1 + c, q): the weighted mean over rows (q, d), and slopes along these columns (c,).
+def mean_and_slopes(X: np.ndarray, weight: np.ndarray, at: Any, columns: Any) -> np.ndarray:
+    """Return the functionals (1 + c, q) of the rows `at` of X (n, d): the mean, and slopes along these columns (c,).
 
-    The slopes are those of the linear function of the columns that is closest to the values at the rows.
+    The slopes are those of the closest linear function of all columns. Weights of the mean move it to the means of the
+    columns over all rows, so that it has no error in what is linear.
     """
-    weight = weight / weight.sum()
-    Z = X - weight @ X
-    root = np.sqrt(weight)[:, None]
-    slopes = pseudo_inverse(root * Z, 1e-8) * root.T
-    return np.vstack([weight[None], slopes[columns]])
+    own = weight[at] / weight[at].sum()
+    root, centre = np.sqrt(own)[:, None], own @ X[at]
+    Z = root * (X[at] - centre)
+    ridge = np.eye(len(Z)) / len(Z)  # below the precision of the means of q rows; there may be more columns than rows
+    shift = np.linalg.solve(Z @ Z.T + ridge, Z @ (weight @ X / weight.sum() - centre))
+    return np.vstack([own + root[:, 0] * shift, (pseudo_inverse(Z, 1e-8) * root.T)[columns]])
 
 
 class GroupPosterior:

@@ -63,18 +63,17 @@ class Pairs:
     @cached_property
     def both(self) -> Array | None:
         """Mask (b, n, m) with 0 for padding; None without padding."""
-        left = None if self.A.mask is None else self.A.mask[:, :, None]
-        right = None if self.B.mask is None else self.B.mask[:, None, :]
-        if left is None or right is None:
-            one = right if left is None else left
-            return None if one is None else to_float(one)
-        return to_float(left & right)
+        A, B = self.A.mask, self.B.mask
+        masks = [*([] if A is None else [A[:, :, None]]), *([] if B is None else [B[:, None, :]])]
+        return to_float(masks[0] & masks[-1]) if masks else None
 
-    @cached_property
-    def gaps(self) -> list[Array]:
-        """For each column (b, n, m): sqrt(5) times the distance between both rows, used by Matern kernels."""
-        A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
-        return [library(A).abs(A[:, :, j, None] - B[:, None, :, j]) for j in range(A.shape[2])]
+    def gaps(self, own: bool) -> list[Array]:
+        """For each column: sqrt(5) times the distance of all pairs (b, n, m), or (k,) of those in one group. Cached."""
+        kept = vars(self).setdefault("kept", {})
+        if own not in kept:
+            A, B, used = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X, self.same[0] > 0 if own else ...
+            kept[own] = [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in range(A.shape[2])]
+        return kept[own]
 
     def to(self, device: str | None) -> Pairs:
         """Return the pairs as tensors on a torch device; A and B must be the same rows. Unchanged without a device."""
@@ -85,7 +84,7 @@ class Pairs:
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices of all rows are not pickled but computed again.
-        return {name: part for name, part in vars(self).items() if name not in ("same", "both", "gaps")}
+        return {name: part for name, part in vars(self).items() if name not in ("same", "both", "kept")}
 
 
 def batches_of(codes: np.ndarray, most_rows: int = MAX_ROWS) -> list[np.ndarray]:

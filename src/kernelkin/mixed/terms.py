@@ -71,10 +71,6 @@ def by_family(of_column: np.ndarray, values: Array) -> np.ndarray:
     return np.bincount(of_column, to_numpy(values))
 
 
-def shape_of(pairs: Pairs) -> tuple[int, int, int]:
-    return (*pairs.A.X.shape[:2], pairs.B.X.shape[1])
-
-
 class Term:
     """Part of the covariance. Parameters `p` are logs by family, as NumPy arrays.
 
@@ -93,8 +89,7 @@ class Term:
 
     def used(self, X: Array) -> Array:
         """Return the columns (b, n, d) that the term depends on: the first ones, as many as have a family."""
-        d = len(self.of_column)
-        return X if X.shape[-1] == d else X[..., :d]
+        return X[..., : len(self.of_column)]
 
     @property
     def n_dense(self) -> int:
@@ -154,11 +149,6 @@ class Term:
         return {}
 
 
-def _where(term: Linear | Additive, pairs: Pairs) -> Any:
-    """Return the factor of pairs of rows: (b, n, m) for a term of groups, one number for a common term."""
-    return pairs.sharing if term.grouping is None else pairs.same[term.grouping]
-
-
 @dataclass(frozen=True)
 class Constant(Term):
     """A constant for all rows, with a very wide prior."""
@@ -168,7 +158,7 @@ class Constant(Term):
     n_dense = 1
 
     def block(self, p, pairs):
-        return zeros(shape_of(pairs), pairs.A.X) + self.variance * pairs.sharing, None
+        return zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X) + self.variance * pairs.sharing, None
 
     def diagonal(self, p, rows, sharing):
         return zeros(rows.X.shape[:2], rows.X) + self.variance * sharing
@@ -250,12 +240,13 @@ class Linear(Term):
         A = self.inputs(pairs.A.X)
         B = A if pairs.B is pairs.A else self.inputs(pairs.B.X)
         K = (A * like(np.exp(self.log_variances(p)), A)) @ swap(B)
-        K *= _where(self, pairs)
-        return K, (A, B)
+        # The factor of pairs is (b, n, m) for a term of groups, one number for a common term.
+        K *= (factor := pairs.sharing if self.grouping is None else pairs.same[self.grouping])
+        return K, (A, B, factor)
 
     def block_gradient(self, p, pairs, W, saved):
-        A, B = saved
-        found = to_numpy((A * ((W * _where(self, pairs)) @ B)).sum((0, 1)))
+        A, B, factor = saved
+        found = to_numpy((A * ((W * factor) @ B)).sum((0, 1)))
         return self.by_parameter(p, np.exp(self.log_variances(p)) * found)
 
     @property
@@ -426,9 +417,9 @@ class Additive(Term):
         return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
-        K, xp = zeros(shape_of(pairs), pairs.A.X), library(pairs.A.X)
-        v, lengths, saved = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), []
-        for gap, family in zip(pairs.gaps, self.of_column.tolist(), strict=True):
+        xp, own = library(pairs.A.X), self.grouping is not None
+        v, lengths, saved, total = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), [], 0.0
+        for gap, family in zip(pairs.gaps(own), self.of_column.tolist(), strict=True):
             # As in `matern`, but with the derivative with respect to the log of the length scale; faster in place.
             r = gap / lengths[family]
             e = xp.exp(-r)
@@ -437,13 +428,14 @@ class Additive(Term):
             r += 1.0
             r *= third
             r *= e
-            K += v[family] * kernel
+            total += v[family] * kernel
             saved.append((kernel, r))
-        K *= _where(self, pairs)
+        K = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
+        K[pairs.same[0] > 0 if own else ...] = total if own else total * pairs.sharing
         return K, saved
 
     def block_gradient(self, p, pairs, W, saved):
-        v, W = np.exp(p["variances"])[self.of_column], W * _where(self, pairs)
+        v, W = np.exp(p["variances"])[self.of_column], W[pairs.same[0] > 0] if self.grouping == 0 else W * pairs.sharing
         found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
         names = ("variances", "lengths")
         return {name: by_family(self.of_column, v * part) for name, part in zip(names, found.T, strict=True)}
@@ -539,16 +531,13 @@ class TaskKernel(Term):
             found["lengths"] = self.each_family(0.5 * np.log(len(self.of_column)))
         return found
 
-    def _between(self, a: Array, b: Array) -> Array:
-        """Return the kernel (b, n, m) between groups with codes (b, n) and (b, m); 0 for unknown groups."""
-        known = (a >= 0)[:, :, None] & (b >= 0)[:, None, :]
-        return like(self.values, a)[a[:, :, None], b[:, None, :]] * known
-
     def is_empty(self, sharing):
         return sharing == 0
 
     def block(self, p, pairs):
-        M = self._between(pairs.A.groups[self.grouping], pairs.B.groups[self.grouping])
+        a, b = pairs.A.groups[self.grouping][:, :, None], pairs.B.groups[self.grouping][:, None, :]
+        # The kernel (b, n, m) between the groups of rows; 0 for unknown groups.
+        M = like(self.values, a)[a, b] * ((a >= 0) & (b >= 0))
         if not self.smooth:
             return variance(p["level"]) * M, (M, None, None)
         kernel, slope = self.kernel(p, self.used(pairs.A.X), self.used(pairs.B.X))

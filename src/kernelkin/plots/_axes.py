@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import XAxis, YAxis
     from matplotlib.image import AxesImage
 
-# Okabe and Ito's colours, ordered so that the first ones differ in lightness; the markers differ too.
-COLORS = ("#0072B2", "#E69F00", "#000000", "#56B4E9", "#D55E00", "#009E73")
+# Okabe and Ito's colours without black, for dark styles; the first ones differ in lightness. The markers differ, too.
+COLORS = ("#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#D55E00", "#009E73")
 MARKERS = ("o", "D", "s", "^", "v", "P")
 SMALLEST_FONT, LARGEST_FONT = 5.0, 10.0
 # The longest side of a plot, in inches: 139 names next to each other are readable.
@@ -70,9 +70,10 @@ def task_axes(ax: Axes | None, tasks: Sequence[Any] | np.ndarray, xlabel: str, y
 
 
 def add_legend(ax: Axes, columns: int = 1) -> None:
-    """Draw a legend without a frame above the plot."""
+    """Draw a legend without a frame above the plot, in at most so many columns, as there is room for."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
+    room = _length(ax.xaxis) / (0.6 * LARGEST_FONT * (4 + max(map(len, ax.get_legend_handles_labels()[1]))))
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(columns, int(room))))
 
 
 def extent(n: int, each: float, least: float, most: float) -> float:

@@ -119,13 +119,13 @@ class TaskEffectsDisplay(Display):
         rank = np.argsort(np.argsort(self.values, kind="stable"), kind="stable")[at]
         for gap in np.flatnonzero(np.diff(rank) > 1).tolist():
             self.ax_.axhline(gap + 0.5, color="0.6", linewidth=0.8, linestyle=":")
-            text, place = f"{rank[gap + 1] - rank[gap] - 1} more", (1.0, gap + 0.5)
-            style: dict[str, Any] = {"ha": "right", "va": "center", "size": 8, "color": "0.3"}
-            self.ax_.annotate(text, place, xycoords=("axes fraction", "data"), backgroundcolor="white", **style)
+            text, back = f"{rank[gap + 1] - rank[gap] - 1} more", self.ax_.get_facecolor()
+            style: dict[str, Any] = {"ha": "right", "va": "center", "size": 8, "color": "0.5"}
+            self.ax_.annotate(text, (1.0, gap + 0.5), xycoords=("axes fraction", "data"), backgroundcolor=back, **style)
         add_legend(self.ax_, 3)
 
     def _draw_raw(self, raw: np.ndarray, values: np.ndarray, y: np.ndarray) -> None:
-        hollow: dict[str, Any] = {"facecolors": "white", "edgecolors": COLORS[2], "linewidths": 0.8, "marker": "s"}
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": "0.5", "linewidths": 1.0, "marker": "s"}
         self.ax_.scatter(raw, y - 0.25, label="without pooling", s=16, zorder=1.5, **hollow)
         far = np.abs(raw - values) > 0.02 * np.ptp(np.append(raw, values))
         arrow = {"arrowstyle": "->", "color": "0.45", "linewidth": 0.8, "shrinkA": 2, "shrinkB": 3}
@@ -188,8 +188,8 @@ class VarianceSharesDisplay(Display):
 class ColumnEffectDisplay(Display):
     """The effect of a column: the curve of the average group with its band, and the curves of groups in thin lines.
 
-    A point of a curve is the mean prediction if all training rows (a sample of 50) had this value of the column. For
-    more than two classes, there is a curve of the mean probability of each class.
+    A point of a curve is the mean prediction if all training rows (50 with the same means) had this value of the
+    column. For more than two classes, there is a curve of the mean probability of each class.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class ColumnEffectDisplay(Display):
         effect = self.effect
         is_text = effect.values.dtype.kind in "OU"
         x = np.arange(len(effect.values)) if is_text else effect.values
-        self.ax_ = new_axes(ax, 5.5, 3.8)
+        self.ax_ = new_axes(ax, 5.5, 3.8, (1.0, 1.0 + (labels_extent(effect.values, 5.5) if is_text else 0.0)))
         named = np.array([group in self.groups for group in effect.groups.tolist()], dtype=bool)
         if not named.all():
             thin: dict[str, Any] = {"linewidth": 0.9 if (~named).sum() <= 10 else 0.4, "marker": "." if is_text else ""}

@@ -270,7 +270,7 @@ class ConvergenceDisplay(Display):
         x = np.arange(1, len(self.primal) + 1)
         (self.primal_line_,) = above.plot(x, self.primal, "o-", color=COLORS[0], markersize=3, label="objective")
         (self.bound_line_,) = above.plot(x, self.bound, "D--", color=COLORS[1], markersize=3, label="lower bound")
-        above.fill_between(x, self.bound, self.primal, color="0.85", linewidth=0, label="where the optimum is")
+        above.fill_between(x, self.bound, self.primal, color="0.5", alpha=0.3, lw=0, label="where the optimum is")
         # The first iterates can be off by factors of thousands, which would hide all later ones.
         near = np.argmax(self.relative_gap <= NEAR)
         low, high = self.bound[near:].min(), self.primal[near:].max()
@@ -280,7 +280,7 @@ class ConvergenceDisplay(Display):
         above.legend(frameon=False)
         # A logarithmic axis cannot show zero, so gaps are raised to the rounding error.
         gap = np.maximum(self.relative_gap, np.finfo(float).eps)
-        (self.gap_line_,) = below.semilogy(x, gap, "s-", color="black", markersize=3)
+        (self.gap_line_,) = below.semilogy(x, gap, "s-", color=COLORS[0], markersize=3)
         if self.tol is not None:
             below.axhline(self.tol, color="0.5", linestyle=":")
             below.text(0.01, self.tol, f"tol = {self.tol:g}", transform=below.get_yaxis_transform(), va="bottom")

@@ -81,8 +81,8 @@ class TaskScoresDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         first, *others = self.scores
-        by = f"gain of {first} on {others[0]}" if others else self.score_name
-        self.ax_ = task_axes(ax, self.tasks[self.order_], self.score_name, f"task, by {by}")
+        label = f"{self.score_name} (tasks by gain of {first})" if others else self.score_name
+        self.ax_ = task_axes(ax, self.tasks[self.order_], label, "task")
         self.points_: dict[str, Any] = {}
         stack, y = np.stack(list(self.scores.values()))[:, self.order_], np.arange(len(self.tasks))
         self.ax_.hlines(y, stack.min(axis=0), stack.max(axis=0), color="0.8", zorder=0)
@@ -199,9 +199,8 @@ class CoverageDisplay(IntervalsDisplay):
         # The range of coverage expected by chance for this many rows if the intervals are correct.
         reach = 2 * np.sqrt(self.coverage * (1 - self.coverage) / self.counts_)
         ends = np.clip([self.coverage - reach, self.coverage + reach], 0.0, 1.0)
-        self.ax_.hlines(y, *ends, color="0.85", linewidth=200 / max(T, 40), zorder=0)
+        self.ax_.hlines(y, *ends, color="0.5", alpha=0.3, linewidth=200 / max(T, 40), zorder=0)
         size, label = 6.0 if T <= FEW_TASKS else 3.0, f"coverage ({self.is_covered_.mean():.1%} of all rows)"
         self.ax_.plot(self.shares_, y, MARKERS[0], color=COLORS[0], markersize=size, label=label)
-        nominal: dict[str, Any] = {"color": COLORS[2], "linewidth": 0.8, "linestyle": "--"}
-        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", **nominal)
+        self.ax_.axvline(self.coverage, label="nominal (grey: expected by chance)", color="0.5", lw=0.8, ls="--")
         add_legend(self.ax_, 2)

@@ -55,7 +55,7 @@ class Baseline(BaseEstimator):
     def fit(self, X: Any, y: Any, tasks: Any) -> Self:
         """Fit to rows (n, d) or a table, targets (n,), and the group of each row, or a table of several groupings.
 
-        Only the first grouping is used, except by the linear mixed model.
+        Separate models are for groups of the first grouping, and use no others.
         """
         plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and bool(np.isfinite(X).all())
         self.encoder_ = None if plain else TableEncoder().fit(X)
@@ -129,7 +129,7 @@ class _KernelRidge(Baseline):
             found = np.full((len(PENALTIES), *Y.shape), np.nan)
             for rows, landmarks in zip(blocks, maps, strict=True):
                 if len(rows) > 1:
-                    F = self._features(X[rows], codes[rows], landmarks, setting[1])
+                    F = self._features(X[rows], [g[rows] for g in groups], landmarks, setting[1])
                     found[:, rows] = leave_one_out(F, Y[rows], PENALTIES)
             errors = np.nansum((found - Y) ** 2, axis=(1, 2))
             if errors.min() < best:
@@ -137,8 +137,8 @@ class _KernelRidge(Baseline):
                 self.maps_, self.weight_, self.penalty_, left_out = maps, setting[1], PENALTIES[chosen], found[chosen]
         self.mean_ = Y.mean(axis=0)
         self.models_ = [
-            Ridge(self.penalty_).fit(self._features(X[rows], codes[rows], landmarks, self.weight_), Y[rows])
-            for rows, landmarks in zip(blocks, self.maps_, strict=True)
+            Ridge(self.penalty_).fit(self._features(X[rows], [g[rows] for g in groups], maps, self.weight_), Y[rows])
+            for rows, maps in zip(blocks, self.maps_, strict=True)
         ]
         if self.classification:
             known = np.isfinite(left_out).all(axis=1)
@@ -153,13 +153,13 @@ class _KernelRidge(Baseline):
         count, gamma = min(LANDMARKS, len(X)), 0.5 / (width**2 * X.shape[1])
         return Nystroem(gamma=gamma, n_components=count, random_state=self.random_state).fit(X)
 
-    def _features(self, X: np.ndarray, codes: np.ndarray, landmarks: Any, weight: float) -> np.ndarray:
+    def _features(self, X: np.ndarray, groups: list[np.ndarray], landmarks: Any, weight: float) -> np.ndarray:
         """Return columns, Gaussian kernel features, and group columns of 0 and `weight`; zeros for a new group."""
         parts = [X / np.sqrt(max(X.shape[1], 1))]
         if landmarks is not None:
             parts.append(landmarks.transform(X))
-        if weight:
-            size = min(len(self.tasks_), GROUP_COLUMNS)
+        for codes, known in zip(groups if weight else (), self.groupings_.values(), strict=False):
+            size = min(len(known), GROUP_COLUMNS)
             columns = np.vstack([weight * np.eye(size), np.zeros(size)])
             parts.append(columns[np.where(codes >= 0, codes % size, size)])
         # The column of zeros ensures that there is at least one feature.
@@ -170,7 +170,7 @@ class _KernelRidge(Baseline):
         values = np.tile(self.mean_, (len(X), 1))
         for t in np.unique(blocks[blocks >= 0]).tolist():
             rows = np.flatnonzero(blocks == t)
-            F = self._features(X[rows], groups[0][rows], self.maps_[t], self.weight_)
+            F = self._features(X[rows], [g[rows] for g in groups], self.maps_[t], self.weight_)
             values[rows] = self.models_[t].predict(F).reshape(len(rows), -1)
         return self.link_.predict_proba(values) if self.classification else values[:, 0]
 
@@ -258,7 +258,7 @@ class GradientBoosting(Baseline):
     """
 
     def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Z, errors = np.column_stack([groups[0], X]), dict[Any, float]()
+        Z, errors = np.column_stack([*groups, X]), dict[Any, float]()
         # Each fold has targets of all sizes or classes; the only row of a class is never held out.
         folds, order = np.empty(len(y), dtype=np.intp), np.random.RandomState(self.random_state).permutation(len(y))
         folds[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % FOLDS
@@ -285,14 +285,14 @@ class GradientBoosting(Baseline):
 
     def _trees(self, Z: np.ndarray, y: np.ndarray, leaves: int, smoothing: float, count: int) -> Any:
         """Return fitted trees."""
-        kind = "Classifier" if self.classification else "Regressor"
+        kind, places = "Classifier" if self.classification else "Regressor", list(range(len(self.groupings_)))
         if find_spec("lightgbm") is not None:
             import lightgbm
 
             # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
             small = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": smoothing, "verbosity": -1}
             sizes = {"n_estimators": count, "num_leaves": leaves, "random_state": self.random_state, "n_jobs": 1}
-            return getattr(lightgbm, f"LGBM{kind}")(**sizes, **small).fit(Z, y, categorical_feature=[0])
+            return getattr(lightgbm, f"LGBM{kind}")(**sizes, **small).fit(Z, y, categorical_feature=places)
         from sklearn import compose, ensemble, pipeline, preprocessing
 
         sizes = {"max_iter": count, "max_leaf_nodes": leaves, "random_state": self.random_state}
@@ -303,12 +303,12 @@ class GradientBoosting(Baseline):
         means = preprocessing.TargetEncoder(
             target_type=target, smooth=1.0, cv=cv, shuffle=True, random_state=self.random_state
         )
-        first = compose.ColumnTransformer([("means", means, [0])], remainder="passthrough")
+        first = compose.ColumnTransformer([("means", means, places)], remainder="passthrough")
         return pipeline.make_pipeline(first if len(y) >= 2 * FOLDS else "passthrough", trees).fit(Z, y)
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         # Both libraries treat the code -1 of a new group as unknown.
-        Z = np.column_stack([groups[0], X])
+        Z = np.column_stack([*groups, X])
         return self.model_.predict_proba(Z) if self.classification else self.model_.predict(Z)
 
 

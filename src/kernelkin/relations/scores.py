@@ -13,7 +13,7 @@ RMSE, R2, WITHIN = "RMSE", "R²", "R² within groups"
 LOG_LOSS, AUC, ACCURACY = "log loss", "AUC", "accuracy"
 WITHIN_MEANS = (
     "R² within groups is the predicted share of the variance around each group's own mean. It ignores differences "
-    "between group levels, so it is lower than R²; below 0, errors are larger than this variance"
+    "between group levels, so it is at most R²; below 0, errors are larger than this variance"
 )
 # Minimum number of test rows for a group to have its own score.
 LEAST_ROWS = 5
@@ -149,12 +149,12 @@ class Gain(NamedTuple):
         return cls(mean, mean - reach, mean + reach)
 
 
-def as_text(value: float | None, decimals: int = 3) -> str:
-    """Return a number as text: some decimals, fewer for large numbers; "-" if it is not defined."""
+def as_text(value: float | None, decimals: int = 3, name: str = "") -> str:
+    """Return a number as text: some decimals, fewer for large ones, or four digits of an RMSE; "-" if not defined."""
     if value is None or not np.isfinite(value):
         return "-"
     if isinstance(value, int):
         return str(value)
     if abs(value) < 100:
-        return f"{value:.{decimals}f}"
+        return f"{value:#.4g}" if name == RMSE and 0 < value < 1 else f"{value:.{decimals}f}"
     return f"{value:.4g}" if not 1e4 <= abs(value) < 1e7 else f"{value:.0f}"

@@ -111,7 +111,7 @@ class SharingReport:
             for name in order:
                 gain = found.gains.get(name)
                 ends = ["", ""] if gain is None else [f"{gain.mean:+.3f}", f"{gain.low:+.3f} to {gain.high:+.3f}"]
-                rows.append([name, *(as_text(found.scores[name][score]) for score in shown), *ends])
+                rows.append([name, *(as_text(found.scores[name][score], name=score) for score in shown), *ends])
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
             if WITHIN in found.scores[self.name]:
@@ -264,9 +264,8 @@ def sharing_report(
     how = {NEW_ROWS: f"{cv} folds inside groups", LATER_ROWS: f"the last {LATER:.0%} of each group"}
     how[NEW_GROUPS] = f"whole groups left out, {min(cv, rows.n_groups)} folds"
     comparisons = {each: rows.compare(each, how[each], *found[each], target_scale) for each in found}
-    left_out = tuple(question for question in parts if question not in found)
     makers = {each: _maker(made) for each, made in models.items()}
-    return SharingReport(name, makers, rows.labels, comparisons, left_out)
+    return SharingReport(name, makers, rows.labels, comparisons, tuple(each for each in parts if each not in found))
 
 
 def _held_out(
@@ -290,7 +289,7 @@ def _held_out(
     # Fits of few rows are too short for processes, and fits of many use all threads.
     ours, model = next(iter(models.items()))
     n_jobs = getattr(_inner(model), "n_jobs", None) if len(rows.y) in PARALLEL_ROWS else 1
-    parallel = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator")
+    parallel = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, return_as="generator_unordered")
     for question, folds in parts.items():
         numbers = np.unique(folds[folds >= 0]).tolist()
         spent = time.monotonic() - began
@@ -302,14 +301,14 @@ def _held_out(
         has_ends = has_ends and hasattr(model, "predict_interval")
         ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
         jobs, first = list(product(numbers, values)), ours if has_ends else None
-        results = parallel(delayed(rows.predict)(models[name], folds != k, name == first) for k, name in jobs)
+        results = parallel(delayed(rows.predict)(job, models[job[1]], folds != job[0], job[1] == first) for job in jobs)
         report(done / sum(work.values()), question)
-        for number, ((k, name), (mean, own)) in enumerate(zip(jobs, results, strict=True)):
+        for (k, name), mean, own in results:
             values[name][folds == k] = mean
             if own is not None and ends is not None:
                 ends[folds == k] = own
             done += cost[name]
-            report(done / sum(work.values()), f"{question}, fold {number // len(values) + 1} of {len(numbers)}, {name}")
+            report(done / sum(work.values()), f"{question}, fold {numbers.index(k) + 1} of {len(numbers)}, {name}")
         found[question] = values, ends
     return found
 
@@ -420,8 +419,8 @@ class _Rows:
             folds[own[when[own] > last]] = 0
         return folds
 
-    def predict(self, model: Any, kept: np.ndarray, intervals: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
-        """Fit a model to some entries; return means of the others, or probabilities of all classes, and intervals.
+    def predict(self, job: Any, model: Any, kept: np.ndarray, intervals: bool) -> tuple[Any, np.ndarray, Any]:
+        """Fit a model to some entries; return the job, and means of the others or probabilities, and intervals (h, 2).
 
         On wide data, rows are held out for all tasks at once; models of this library get the tasks as columns.
         """
@@ -440,13 +439,13 @@ class _Rows:
             at, unit = (np.arange(len(held)), codes), self.unit[codes]
             found, own = found[at] / unit, None if own is None else own[at] / unit[:, None]
         if self.classes is None:
-            return found, own
+            return job, found, own
         if found.ndim == 1:
             # For two classes on wide data, only the probability of the second is given.
             found = np.column_stack([1.0 - found, found])
         p = np.zeros((len(found), len(self.classes)))
         p[:, np.searchsorted(self.classes, model.classes_)] = found
-        return p, None
+        return job, p, None
 
     def _given(self, model: Any, part: np.ndarray) -> dict[str, Any]:
         """Return the arguments X, tasks and offset for some entries."""
@@ -490,5 +489,4 @@ class _Rows:
             y, predicted = y * unit, predicted * unit
         rows = HeldOutRows(self.labels, codes, y, predicted, how, ends, self.classes, self.wide)
         constant = 0.0 if self.classes is None else -float(entropy(np.unique(y, return_counts=True)[1]))
-        test_rows = np.bincount(codes, minlength=self.n_groups)
-        return Comparison(how, test_rows, scores, gains, rows.covered, rows, constant)
+        return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, rows.covered, rows, constant)

@@ -131,8 +131,8 @@ def as_texts(values: np.ndarray, known: Collection[str]) -> list[str]:
 def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
     """Return the number in a text, or infinity if it has none, and its unit.
 
-    >>> split_number("25,397"), split_number("1.234,5 EUR", ","), split_number("12,5")[0]
-    ((25397.0, ''), (1234.5, 'EUR'), inf)
+    >>> split_number("25,397"), split_number("1.234,5 EUR", ","), split_number("$3K"), split_number("12,5")[0]
+    ((25397.0, ''), (1234.5, 'EUR'), (3.0, '$ K'), inf)
     """
     match = _pattern(decimal).fullmatch(text.strip())
     if match is None:
@@ -140,7 +140,7 @@ def split_number(text: str, decimal: Decimal = ".") -> tuple[float, str]:
     whole = match["whole"].replace(match["sep"], "") if match["sep"] else match["whole"] or ""
     fraction = match["fraction"] or ""
     digits = f"{match['sign'] or ''}{whole}{'.' + fraction if fraction else ''}{match['power'] or ''}"
-    return float(digits.replace("\u2212", "-")), (match["before"] or match["after"] or "").strip()
+    return float(digits.replace("\u2212", "-")), f"{match['before'] or ''} {match['after'] or ''}".strip()
 
 
 @cache

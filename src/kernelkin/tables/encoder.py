@@ -113,7 +113,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(self.left_out_.items())[:5])
             few = {0: "the table has no rows", 1: "the table has one row only (n_samples=1)"}
             reasons = few.get(table.n_rows, reasons) if table.names else "the table has no other columns"
-            raise ValueError(f"no column is left to learn from: {reasons}")
+            raise ValueError(f"no column is left to learn from: {reasons}. For levels of groups alone, pass zeros as X")
         self.columns_ = columns
         return self
 

@@ -116,9 +116,9 @@ const withInterval = (one) => {
   return `${value} (${low} to ${high})`;
 };
 
-/* Words in which the names of options do not break at their hyphens. */
+/* Words in which the names of options do not break at their hyphens, nor arguments inside. */
 const unbroken = (words) =>
-  words.split(/(--[a-z-]+)/).map((part) => part.startsWith("--") ? make("span", { class: "word" }, part) : part);
+  words.split(/(--[a-z-]+|\w+=\w+)/).map((part, k) => k % 2 ? make("span", { class: "word" }, part) : part);
 const sentence = (words) => capital(words) + (/[.!?]$/.test(words) ? "" : ".");
 
 function keyFigures(model) {

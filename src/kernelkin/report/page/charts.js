@@ -153,20 +153,18 @@ function themeButton() {
 }
 
 /* ---- parts of specifications ---- */
-/* The scale of colours between two of them; `isPaper` has the colours of text on it. */
+/* The scale of colours between two of them; `isDarkCell` says whether text on it is white. */
 const between = (low, high, domain) => ({ domain, range: [low, high], interpolate: "rgb" });
 const channels = (code) => [1, 3, 5].map((at) => parseInt(code.slice(at, at + 2), 16));
 function luminance(rgb) {
   const power = (v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
   return sum(rgb.map((v, k) => [.2126, .7152, .0722][k] * power(v / 255)));
 }
-/* Whether text on a cell has the colour of the paper and not of the ink: the one with more contrast to the cell, whose
-   colour is at this place between two colours. */
-function isPaper(place, low, high, c) {
-  const [from, to, ink, paper] = [low, high, c.ink, c.paper].map(channels), light = (rgb) => luminance(rgb) + .05;
-  const cell = light(from.map((v, k) => v + place * (to[k] - v)));
-  const contrast = (text) => Math.max(cell / light(text), light(text) / cell);
-  return contrast(paper) > contrast(ink);
+/* Whether white has more contrast than black to a cell whose colour is at this place between two colours. One of them
+   always has a contrast of 4.5, which ink and paper of a theme have not. */
+function isDarkCell(place, low, high) {
+  const [from, to] = [low, high].map(channels);
+  return luminance(from.map((v, k) => v + place * (to[k] - v))) < .179;
 }
 const identity = (low, high, c) => ({
   data: { values: [{ a: low, b: low }, { a: high, b: high }] },

@@ -29,27 +29,27 @@ function text(value, digits = 3) {
   const decimals = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 8) }).replace("-", "−");
 }
-/* How to write these numbers with as many decimals as give the middle one three digits, so that they line up. */
-function evenly(values) {
+/* How to write these numbers with as many decimals as give the middle one some digits, so that they line up. */
+function evenly(values, digits = 3) {
   const sizes = values.filter((value) => known(value) && value !== 0).map(Math.abs).sort((a, b) => a - b),
     middle = sizes[sizes.length >> 1];
   if (!(middle >= 1e-4 && middle < 1e9)) return (value) => text(value);
-  const decimals = Math.max(0, 2 - Math.floor(Math.log10(middle))),
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(middle))),
     form = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   return (value) =>
     known(value) ? value.toLocaleString("en", form).replace(/^-/, "−").replace(/^−(?=[0.]*$)/, "") : "–";
 }
-/* Three digits, zeros included. */
-const figure = (value) => evenly([value])(value);
+/* Some digits, zeros included. */
+const figure = (value, digits) => evenly([value], digits)(value);
 /* A score, always with three decimals. What rounds to zero has no sign. */
 const score = (value) => known(value) ? value.toFixed(3).replace(/^-(?=[0.]*$)/, "").replace("-", "−") : "–";
 /* Four digits, and no powers of ten, in the language of Vega-Lite. */
 const DIGITS = ",.4~r";
 /* Minus signs in place of the hyphens of numbers, and no sign of what rounds to zero. */
 const minus = (words) => words.replace(/(?<= )[+-](?=0\.0+(?!\d))/g, "").replace(/(?<= )-(?=\d)/g, "−");
-/* RMSE is in the units of the target; the accuracy is a percentage. */
+/* RMSE is in the units of the target, with four digits to compare models by; the accuracy is a percentage. */
 const scoreText = (name) => (value) =>
-  name === "RMSE" ? figure(value) : name === "accuracy" ? percent(value, 1) : score(value);
+  name === "RMSE" ? figure(value, 4) : name === "accuracy" ? percent(value, 1) : score(value);
 const signed = (value) => (value > 0 && /[1-9]/.test(score(value)) ? "+" : "") + score(value);
 const interval = (low, high, form = score) => `${form(low)} to ${form(high)}`;
 

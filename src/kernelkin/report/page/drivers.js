@@ -101,7 +101,7 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
           },
           ...(ends
             ? [{
-              mark: { type: "rule", color: c.soft, aria: false },
+              mark: { type: "rule", color: c.ink, aria: false },
               encoding: { x: { field: "low", type: "quantitative" }, x2: { field: "high" } },
             }]
             : []),
@@ -140,13 +140,15 @@ function effectsPicture(model) {
           : ""
       }Band: where 90% of the rows are, each relative to its own level. These are effects in the model, which need not be causes.`,
       spec: (width, c) => {
-        const columns = Math.max(1, Math.min(Math.floor(width / 260), 4, D.effects.length)),
+        const columns = Math.max(1, Math.min(Math.floor(width / 260), 6, D.effects.length)),
           each = Math.min(Math.floor(width / columns) - (columns > 1 ? 52 : 62), 620);
         return {
           width: undefined,
           autosize: { type: "pad" },
           columns,
           spacing: { row: 22, column: 34 },
+          // Classes side by side have the room of a name of their own column.
+          resolve: { scale: { xOffset: "independent" } },
           concat: D.effects.map((effect) =>
             effectPanel(model, effect, each, span, outputColour(D.outputs, width, c), c)
           ),
@@ -195,19 +197,22 @@ function dateFormat(values) {
 }
 
 function effectPanel(model, effect, width, domain, color, c) {
+  // Between two numbers, such as 0 and 1 for no and yes, there is nothing to draw a line through.
   const D = model.drivers,
     several = D.outputs.length > 1,
-    line = effect.kind !== "text",
+    kind = effect.kind === "number" && effect.values.length === 2 ? "text" : effect.kind,
+    line = kind !== "text",
     room = width / effect.values.length,
-    across = namesAcross(effect.values, room - 4),
-    name = (value) => line ? value : across.lines(value),
+    word = (value) => typeof value === "number" ? text(value) : value,
+    across = namesAcross(effect.values.map(word), room - 4),
+    name = (value) => line ? value : across.lines(word(value)),
     values = effectRecords(D, effect).map((record) => ({ ...record, value: name(record.value), label: record.value })),
     thin = (effect.curves || []).flatMap((curve, g) =>
       curve.map((own, v) => ({ value: name(effect.values[v]), group: model.tasks[effect.groups[g]], own }))
     );
   const x = {
     field: "value",
-    type: { number: "quantitative", date: "temporal", text: "nominal" }[effect.kind],
+    type: { number: "quantitative", date: "temporal", text: "nominal" }[kind],
     title: null,
     sort: null,
     axis: {
@@ -224,7 +229,7 @@ function effectPanel(model, effect, width, domain, color, c) {
         }
         : across.axis),
     },
-    ...(effect.kind === "number" ? { scale: { zero: false, nice: false } } : {}),
+    ...(kind === "number" ? { scale: { zero: false, nice: false } } : {}),
   };
   const y = (field) => ({
     field,
@@ -247,14 +252,19 @@ function effectPanel(model, effect, width, domain, color, c) {
     height: D.effects.length > 1 ? 150 : 260,
     data: { values },
     // Classes are side by side above a name.
-    encoding: { color, ...(several && !line ? { xOffset: { field: "output", sort: D.outputs } } : {}) },
+    encoding: {
+      color,
+      ...(several && !line
+        ? { xOffset: { field: "output", sort: D.outputs, scale: { paddingInner: .5, paddingOuter: .25 } } }
+        : {}),
+    },
     layer: [
       {
         mark: {
           type: line ? "area" : "bar",
           opacity: isDark() ? .25 : .15,
           aria: false,
-          ...(line ? {} : { width: { band: .5 } }),
+          ...(line || several ? {} : { width: { band: .5 } }),
         },
         encoding: { x, y: y("low"), y2: { field: "high" } },
       },

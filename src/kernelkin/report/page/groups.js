@@ -52,7 +52,7 @@ function variancePicture(model) {
 }
 
 const shades = (records, c) => {
-  const levels = [c.accent, c.good], others = { a: c.second, e: c.bad };
+  const levels = [c.accent, c.bad], others = { a: c.second, e: c.good };
   return records.map(({ part }, k) =>
     part === "noise"
       ? c.line
@@ -100,6 +100,8 @@ function levelsPicture(model) {
         })
         ),
         names = values.map((record) => record.name);
+      // The groups in between have an empty row.
+      if (many && !named) names.splice(half, 0, `… ${records.length - values.length} more`);
       const x = (field, more = {}) => ({ field, type: "quantitative", ...more });
       const tooltip = [
         { field: "group" },
@@ -110,7 +112,7 @@ function levelsPicture(model) {
         })),
       ];
       return {
-        height: rowHeight(names, values.length > 20 ? 15 : 20) * Math.max(values.length, 1),
+        height: rowHeight(names, values.length > 20 ? 15 : 20) * Math.max(names.length, 1),
         data: { values },
         encoding: { y: { field: "name", ...nameAxis(c, names) } },
         layer: [

@@ -200,7 +200,7 @@ function confusionPicture(E) {
         data: {
           values: records.filter((record) => record.rows).map((record) => ({
             ...record,
-            paper: isPaper(record.share, c.raised, c.accent, c),
+            dark: isDarkCell(record.share, c.raised, c.accent),
             row: down[E.classes.indexOf(record.actual)],
             column: across.lines(record.predicted),
           })),
@@ -233,7 +233,7 @@ function confusionPicture(E) {
           },
           ...lines.map(([field, fontSize, dy]) => ({
             mark: { type: "text", fontSize, dy, aria: false },
-            encoding: cellText(field, c),
+            encoding: cellText(field),
           })),
         ],
       };
@@ -241,9 +241,9 @@ function confusionPicture(E) {
   });
 }
 
-const cellText = (field, c) => ({
+const cellText = (field) => ({
   text: { field },
-  color: { condition: { test: "datum.paper", value: c.paper }, value: c.ink },
+  color: { condition: { test: "datum.dark", value: "#ffffff" }, value: "#000000" },
 });
 
 function reliabilityPicture(E) {

@@ -12,14 +12,16 @@ function relationsSection(models) {
 
 function relationPart(model) {
   const L = model.relation;
-  // The clusters are in the table and their likeness in the picture.
+  // The clusters are in the table, and their likeness is in the picture: of two, there is one number and no picture.
   const words = L.text.slice(L.headline.length).trim(),
-    rest = L.groups ? words.replace(/^Clusters: .*Likeness between clusters: \S+ (to \S+ )?/s, "") : words;
+    drawn = L.matrix?.length > 2,
+    said = drawn ? /^Clusters: .*Likeness between clusters: \S+ (to \S+ )?/s : /^Clusters: .*(?=Likeness between)/s,
+    rest = L.groups ? words.replace(said, "") : words;
   const part = make("div", {}, make("p", {}, make("strong", {}, L.headline), rest ? ` ${minus(rest)}` : ""));
   if (!L.groups) return part;
   const groups = range(Math.max(...L.groups) + 1).map((g) => ({
     group: g + 1,
-    tasks: model.tasks.filter((_, t) => L.groups[t] === g),
+    tasks: model.tasks.filter((_, t) => L.groups[t] === g).sort((a, b) => compare(a, b, 1)),
   }));
   const table = dataTable({
     caption: "Clusters of groups",
@@ -40,7 +42,8 @@ function relationPart(model) {
     make(
       "div",
       { class: "grid" },
-      L.matrix ? likenessPicture(L, groups) : make(
+      drawn ? likenessPicture(L, groups) : null,
+      L.matrix ? null : make(
         "p",
         { class: "soft" },
         "There are too many clusters to draw all pairs; the table has the groups of each.",
@@ -73,7 +76,7 @@ function likenessPicture(L, groups) {
       data: {
         values: records.map((record) => ({
           ...record,
-          paper: isPaper(Math.abs(record.likeness), c.raised, record.likeness < 0 ? c.second : c.accent, c),
+          dark: isDarkCell(Math.abs(record.likeness), c.raised, record.likeness < 0 ? c.second : c.accent),
         })),
       },
       encoding: {
@@ -104,7 +107,7 @@ function likenessPicture(L, groups) {
         ...(few
           ? [{
             mark: { type: "text", aria: false },
-            encoding: cellText("label", c),
+            encoding: cellText("label"),
           }]
           : []),
       ],

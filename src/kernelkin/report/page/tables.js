@@ -46,7 +46,11 @@ function dataTable({ caption, columns, rows, file }) {
           {},
           columns.map((column, k) => {
             const value = column.value(row),
-              shownText = column.show ? column.show(value, row) : known(value) ? text(value) : value ?? "–";
+              shownText = column.show
+                ? column.show(value, row)
+                : known(value)
+                ? text(value)
+                : underscores(value ?? "–");
             return make(k ? "td" : "th", { class: column.left ? "left" : null, scope: k ? null : "row" }, shownText);
           }),
         )
@@ -93,6 +97,9 @@ function dataTable({ caption, columns, rows, file }) {
     },
   };
 }
+
+/* Words that may break after underscores, as names of columns have them. */
+const underscores = (words) => String(words).split(/(?<=_)/).flatMap((part) => [part, make("wbr")]);
 
 /* Values that are missing come last, whichever way a table is sorted. */
 function compare(a, b, sign) {

@@ -23,7 +23,7 @@ function taskRecords(model) {
 }
 
 const scoreForm = (E, records) =>
-  E.score === "RMSE" ? evenly(records.map((record) => record.score)) : scoreText(E.score);
+  E.score === "RMSE" ? evenly(records.map((record) => record.score), 4) : scoreText(E.score);
 
 /* What is the same for all groups is left out. */
 function taskColumns(model, records) {
@@ -47,7 +47,9 @@ function taskColumns(model, records) {
 
 function taskPanel(model) {
   // Group 5 is before group 10.
-  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)), E = model.evaluation, state = { found: records, page: 0 };
+  const records = taskRecords(model).sort((a, b) => compare(a.task, b.task, 1)),
+    E = model.evaluation,
+    state = { found: records, page: 0 };
   const search = make("input", {
     type: "search",
     placeholder: "Search groups",

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..decompositions import pseudo_inverse
+from ..decompositions import pseudo_inverse, solve_symmetric
 from .batch import covariance
 from .rows import Pairs, Rows, take
 from .structures import FittedStructure, MixedData
@@ -55,7 +55,7 @@ def mean_and_slopes(X: np.ndarray, weight: np.ndarray, at: Any, columns: Any) ->
     root, centre = np.sqrt(own)[:, None], own @ X[at]
     Z = root * (X[at] - centre)
     ridge = np.eye(len(Z)) / len(Z)  # below the precision of the means of q rows; there may be more columns than rows
-    shift = np.linalg.solve(Z @ Z.T + ridge, Z @ (weight @ X / weight.sum() - centre))
+    shift = solve_symmetric(Z @ Z.T + ridge, Z @ (weight @ X / weight.sum() - centre))
     return np.vstack([own + root[:, 0] * shift, (pseudo_inverse(Z, 1e-8) * root.T)[columns]])
 
 

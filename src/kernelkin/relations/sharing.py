@@ -245,8 +245,8 @@ def sharing_report(
         raise ValueError(f"cv must be 2 or more, got {cv!r}")
     rows, rng = _Rows(model, X, y, tasks, offset), check_random_state(random_state)
     name, models = _models(model, name, baselines, int(rng.randint(2**31 - 1)))
-    if not rows.classification and not all(isinstance(each, KinRegressor | Baseline) for each in models.values()):
-        rows.least = 2
+    if not all(isinstance(each, KinRegressor | KinClassifier | Baseline) for each in models.values()):
+        rows.least, rows.keeps_classes = 1 + (not rows.classification), rows.classification
     parts = {NEW_ROWS: rows.folds_inside(cv, rng)}
     if time_column is not None:
         parts[LATER_ROWS] = rows.later(_times(X, time_column))
@@ -394,19 +394,23 @@ class _Rows:
             self.unit = np.array([part.std() or 1.0 for part in data.y])
             self.y = self.y / self.unit[self.codes]
         self.classes = np.unique(self.y) if self.classification else None
-        # Number of entries that fits need in a group, or in each class of it.
-        self.least = 1
+        # Number of entries that fits need in a group, and whether they need all of its classes.
+        self.least, self.keeps_classes = 1, False
 
     def folds_inside(self, cv: int, rng: np.random.RandomState) -> np.ndarray:
         """Return the fold (N,) in which each entry is held out, or -1."""
         if self.wide:
             return rng.permutation(self.X.shape[0])[self.rows] % cv
-        folds = np.full(len(self.y), -1)
-        classes = np.zeros(len(self.y)) if self.classes is None else np.searchsorted(self.classes, self.y)
-        for code, label in np.unique(np.column_stack([self.codes, classes]), axis=0):
-            own = rng.permutation(np.flatnonzero((self.codes == code) & (classes == label)))
+        folds, classes = np.full(len(self.y), -1), np.zeros(len(self.y))
+        if self.classes is not None:
+            classes = np.searchsorted(self.classes, self.y)
+        for code in range(self.n_groups):
+            own = rng.permutation(np.flatnonzero(self.codes == code))
+            own = own[np.argsort(classes[own], kind="stable")]
             if len(own) > self.least:
                 folds[own] = (rng.randint(cv) + np.arange(len(own))) % cv
+            if self.keeps_classes:
+                folds[own[np.bincount(classes[own])[classes[own]] == 1]] = -1
         return folds
 
     def later(self, times: np.ndarray) -> np.ndarray:

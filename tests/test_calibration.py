@@ -67,6 +67,17 @@ def test_shifts_are_pulled_to_zero_so_that_true_offsets_are_as_large_on_average(
     assert found @ offsets / (found @ found) == pytest.approx(0.95, abs=0.1)
 
 
+def test_units_of_rows_with_weights_are_those_of_copies():
+    rng = np.random.default_rng(6)
+    codes, weight = np.repeat(np.arange(4), 20), rng.integers(1, 4, 80)
+    y = 10.0**codes * (3.0 + rng.normal(size=80))
+    found = choose_units(y, codes, 4, weight.astype(float))
+    copies = choose_units(np.repeat(y, weight), np.repeat(codes, weight), 4, np.ones(weight.sum()))
+    assert np.ptp(found.spread) > 0
+    for name, value in vars(copies).items():
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-9)
+
+
 def test_the_link_of_three_classes_has_the_targets_of_platt():
     """At its optimum the gradient of the loss with these targets is zero, up to the pull."""
     f, codes = np.random.default_rng(5).normal(size=(15, 3)), np.repeat([0, 1, 2], [2, 4, 9])

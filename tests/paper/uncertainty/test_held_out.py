@@ -113,8 +113,9 @@ def test_new_tasks_have_predictions_but_no_intervals(shared):
             ask()
 
 
-def test_probabilities_of_new_tasks_follow_the_same_link(shared):
+def test_probabilities_of_new_tasks_follow_the_same_link(shared, monkeypatch):
     X, tasks, _, model = shared
+    monkeypatch.setattr(model.uncertainty_.compute(), "shifts", np.array([0.5, -1.0, 0.3, 0.0]))
     for names in (tasks, np.full(80, "new")):
         link, values = model.uncertainty_.compute().link, model.decision_function(X, names)
         shifts = np.append(model.uncertainty_.shifts, 0.0)[np.searchsorted(model.tasks_, names)]
@@ -167,6 +168,18 @@ def test_many_small_tasks_are_covered_on_the_whole(n_rows, spread):
     half = half_widths([s * rng.normal(size=n_rows) for s in scale], 0.9)
     covered = np.abs(scale[:, np.newaxis] * rng.normal(size=(200, 500))) <= half[:, np.newaxis]
     assert abs(covered.mean() - 0.9) < 0.03
+
+
+def test_scores_are_sizes_in_scales_estimated_without_the_row():
+    """Of two rows, the other one alone says nothing on the scale, which is that of a typical task."""
+    rng = np.random.default_rng(5)
+    parts = [s * rng.normal(size=n) for n, s in ((2, 1.0), (400, 0.1), (400, 10.0))]
+    found = uncertainty_of(parts)
+    typical = uncertainty_of([np.zeros(1), *parts]).scales[0]
+    large = parts[2]
+    others = np.sqrt((large @ large - large**2) / 399)
+    for score in (*np.abs(parts[0]) / typical, *np.abs(large) / others):
+        assert np.abs(found.scores.values / score - 1).min() < 2e-3
 
 
 def test_standard_deviations_follow_the_residuals_of_tasks_with_many_rows():

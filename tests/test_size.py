@@ -18,9 +18,9 @@ CEILINGS = {
     "import chain": 18,
     "MK-MTRL, functions": 128,
     "MK-MTRL, files": 25,
-    "Kin, functions": 198,
+    "Kin, functions": 201,
     "Kin, files": 24,
-    "kernelkin fit, functions": 480,
+    "kernelkin fit, functions": 483,
     "kernelkin fit, files": 52,
 }
 

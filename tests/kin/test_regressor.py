@@ -93,7 +93,7 @@ def test_folds_of_wide_data_with_missing_labels_do_not_depend_on_the_order_of_ro
 
 @pytest.mark.parametrize("factor", [0.01, 100.0])
 def test_weights_that_cannot_count_rows_cause_a_warning(factor):
-    with pytest.warns(UserWarning, match=rf"^sample_weight is {factor:.3g} on average: 2 counts as two rows"):
+    with pytest.warns(UserWarning, match=rf"^sample_weight is {factor:.3g} on average: a row of weight 2 counts"):
         KinRegressor(cv=CV, n_features=10).fit(X, Y, tasks=TASKS, sample_weight=np.full(N, factor))
 
 

@@ -141,7 +141,7 @@ NO_TASKS = (
     "no tasks were given: all rows are treated as one task. If they belong to several groups, pass the group of each "
     "row as tasks=, or give the estimator a task_column. If there is only one group, pass tasks=np.zeros(len(X))"
 )
-WEIGHTS = "2 counts as two rows that agree, and many of these leave no noise. Divide precisions by their mean"
+WEIGHTS = "a row of weight 2 counts as two equal rows, so large weights leave no noise. Divide precisions by their mean"
 
 
 class KinEstimator(MultiTaskEstimator):

@@ -175,3 +175,16 @@ def test_probabilities_are_calibrated_on_held_out_rows():
 def test_weights_of_classes_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="class_weight has unknown classes 'yess'; the classes are 'no', 'yes'"):
         KinClassifier(cv=CV, class_weight={"yess": 5.0}).fit(X, Y, tasks=TASKS)
+
+
+def test_groups_that_happen_to_show_two_of_three_classes_each_share_all_three():
+    """Their classes are not coded by their order within the group, which would make one class 0 here and 1 there."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate(
+        [rng.permuted([low, high]) for low, high in rng.permutation(np.repeat([[-1, 0], [0, 1], [-1, 1]], 15, 0))]
+    )
+    X, tasks, names = X + 0.2 * rng.normal(size=90), np.repeat(np.arange(45), 2), np.array(["a", "b", "c"])
+    y = names[np.clip(np.round(X).astype(int), -1, 1) + 1]
+    model = KinClassifier(cv=3, random_state=0).fit(X[:, None], y, tasks=tasks)
+    predicted = model.predict(np.tile([[-1.0], [0.0], [1.0]], (45, 1)), tasks=np.repeat(np.arange(45), 3))
+    assert np.mean(predicted == np.tile(names, 45)) > 0.95

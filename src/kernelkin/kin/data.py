@@ -63,7 +63,8 @@ class ClassCodes:
         # A few rows may lack a class: impossible are only those of tasks with none in common.
         part = connected_components(has.T.astype(np.float64) @ has)[1]
         possible = has if data.form == "wide" else part == part[has.argmax(axis=1)][:, None]
-        return cls(classes, of_task, len(classes) > 2 and all(len(own) == 2 for own in of_task), possible)
+        counts = {len(own) for own in of_task} | set(possible.sum(axis=1).tolist())
+        return cls(classes, of_task, len(classes) > 2 and counts == {2}, possible)
 
     @property
     def is_binary(self) -> bool:

@@ -23,7 +23,7 @@ from ..tables.columns import MISSING, RARE, Column, encode_columns
 from .functions import KinFunctions
 from .losses import LOSSES
 
-# Functions are averaged over at most this many training rows; with more columns than that, slopes are left out.
+# Functions are averaged over at most `REFERENCES` training rows; slopes are left out with more than `SLOPE_COLUMNS`.
 REFERENCES, SLOPE_COLUMNS, COVERAGE = 200, 30, 0.9
 # Numbers of training rows and values for the curve of a column.
 CURVE_ROWS, CURVE_VALUES, CURVE_DATES = 50, 30, 80

@@ -74,7 +74,7 @@ def test_kernels_evaluated_together_are_those_evaluated_alone_and_after_pickling
         together = evaluate(fitted, X, Y)
         np.testing.assert_array_equal(evaluate(restored, X, Y), together)
         for k, kernel in enumerate(fitted):
-            np.testing.assert_array_equal(together[k], kernel(X, Y), err_msg=kernel.name)
+            np.testing.assert_allclose(together[k], kernel(X, Y), rtol=1e-14, atol=1e-15, err_msg=kernel.name)
 
 
 def test_fitting_together_is_fitting_one_by_one(X):

@@ -161,9 +161,9 @@ def missing(values: np.ndarray) -> np.ndarray:
 
 def _is_missing(value: Any) -> bool:
     try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA and arrays have no truth value
-        return not hasattr(value, "__len__")
+        return value is None or (not hasattr(value, "__len__") and bool(value != value))
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return True
 
 
 def plain(values: np.ndarray) -> np.ndarray:

@@ -8,11 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.errors import ExtensionError
 
 import kernelkin
+import kernelkin.paper
 
 matplotlib.use("Agg")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -127,7 +129,15 @@ def check_offline(app, error):
         raise ExtensionError("resources from the network: " + "; ".join(found))
 
 
+def compile_loops():
+    """Fill the cache of compiled code, so that each example takes the time of its own code, whichever runs first."""
+    X, tasks = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    for model in (kernelkin.paper.STLClassifier(), kernelkin.paper.TwoStageMKMTRLClassifier(n_rounds=10)):
+        model.fit(X, X[:, 0] > 0, tasks=tasks)
+
+
 def setup(app):
+    compile_loops()
     app.connect("build-finished", check_offline)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
     app.config.html_math_renderer = "mathml"

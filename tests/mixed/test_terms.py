@@ -1,11 +1,14 @@
 """One contract for all terms: covariances, their diagonals, and derivatives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from kernelkin.mixed.batch import Features, covariance, features
+from kernelkin.mixed.arrays import SparseRows
+from kernelkin.mixed.batch import covariance, features
 from kernelkin.mixed.model import flatten, unflatten
-from kernelkin.mixed.rows import batches_of
+from kernelkin.mixed.rows import Pairs, batches_of
 from kernelkin.mixed.terms import Curves, matern
 from mixed.problems import BY_FEATURES, finite_differences, layout_of, make_model, make_rows, terms_of
 
@@ -27,14 +30,17 @@ def test_blocks_are_symmetric_and_positive_semi_definite(name):
     assert np.linalg.eigvalsh(K)[0] > -1e-9 * np.trace(K)
 
 
-def test_smooths_of_groups_are_evaluated_at_pairs_of_one_group_only():
+def test_smooths_of_groups_are_evaluated_once_at_each_pair_of_one_group():
     term, pairs = TERMS["own additive"], layout_of(ROWS, dense=True).pairs[0]
-    K, saved = term.block(parameters(term), pairs)
-    count = int((np.bincount(ROWS.groups[0]) ** 2).sum())
-    assert count < K.size / 2
-    assert {values.shape for values in (part for both in saved for part in both)} == {(count,)}
+    K, (used, saved) = term.block(parameters(term), pairs)
+    sizes = np.bincount(ROWS.groups[0])
+    count = int((sizes * (sizes - 1)).sum() / 2)
+    assert count < K.size / 4
+    assert {values.shape for values in (used, *(part for both in saved for part in both))} == {(count,)}
     # The gaps of all pairs, which are larger, are not computed.
-    assert "own_gaps" in vars(pairs) and "gaps" not in vars(pairs)
+    assert "own_gaps" in vars(pairs) and "all_gaps" not in vars(pairs)
+    # The pairs of rows of different sets are not symmetric, and have the same covariance.
+    np.testing.assert_allclose(term.block(parameters(term), Pairs(pairs.A, replace(pairs.A), 1.0))[0], K, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", [name for name in TERMS if not name.startswith("given")])
@@ -67,7 +73,7 @@ def test_features_and_blocks_together_are_the_dense_block(name):
     p = parameters(term)
     K = np.zeros((len(ROWS.X), len(ROWS.X)))
     layout = layout_of(ROWS, dense=False)
-    Phi = features([term], {term.name: p}, DENSE.A).full(term.n_sparse)[0]
+    Phi = features([term], {term.name: p}, DENSE.A).full()[0]
     for table, pairs in zip(layout.tables, layout.pairs, strict=True):
         for rows, values in zip(table, covariance([term], {term.name: p}, pairs), strict=True):
             own = rows[rows >= 0]
@@ -100,10 +106,10 @@ def test_curves_have_about_the_covariance_of_a_matern_kernel():
 def test_products_of_sparse_features_do_not_depend_on_how_they_are_computed(rows):
     rng = np.random.default_rng(0)
     index = np.sort(rng.permuted(np.tile(np.arange(40), (2, rows, 1)), axis=2)[:, :, :3], axis=2)
-    some = Features(np.zeros((2, rows, 0)), index, rng.normal(size=index.shape), [])
-    Z, M, V = some.full(40), rng.normal(size=(40, 40)), rng.normal(size=(2, rows, rows))
+    some = SparseRows(index, rng.normal(size=index.shape), 40)
+    Z, M, V = some.full(), rng.normal(size=(40, 40)), rng.normal(size=(2, rows, rows))
     np.testing.assert_allclose(some.between(M), Z @ M @ np.swapaxes(Z, 1, 2), atol=1e-9)
-    np.testing.assert_allclose(some.sums_between(V, 40), (np.swapaxes(Z, 1, 2) @ V @ Z).sum(0), atol=1e-9)
+    np.testing.assert_allclose(some.sums_between(V), (np.swapaxes(Z, 1, 2) @ V @ Z).sum(0), atol=1e-9)
 
 
 def test_batches_hold_every_row_once_in_the_block_of_its_group():

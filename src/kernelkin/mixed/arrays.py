@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,23 +113,69 @@ def invert(V: Array) -> tuple[Array, float]:
     return found, log_det
 
 
-def sparse_times(index: Array, value: Array, M: Array) -> Array:
-    """Return Z M (b, n, r) for M (s, r). Rows of Z (b, n, s) have the values (b, n, k) at the indices (b, n, k)."""
-    if not isinstance(M, np.ndarray):
-        return sum(value[..., [k]] * M[index[..., k]] for k in range(index.shape[2]))
-    return (_sparse(index, value, len(M)) @ M).reshape(*index.shape[:2], -1)
+class SparseRows:
+    """Rows (b, n, s) that are zero but for the values (b, n, k) at the indices (b, n, k)."""
 
+    def __init__(self, index: Array, value: Array, size: int) -> None:
+        self.index, self.value, self.size = index, value, size
 
-def sparse_sums(index: Array, value: Array, V: Array, size: int) -> Array:
-    """Return Z' V (size, r), summed over blocks, for V (b, n, r), with Z as in `sparse_times`."""
-    if isinstance(V, np.ndarray):
-        return _sparse(index, value, size).T @ V.reshape(-1, V.shape[2])
-    found = V.new_zeros(size, V.shape[2])
-    for k in range(index.shape[2]):
-        found.index_add_(0, index[..., k].reshape(-1), (value[..., [k]] * V).reshape(-1, V.shape[2]))
-    return found
+    @cached_property
+    def _matrices(self) -> tuple[csr_array, Any]:
+        """The rows of all blocks (b n, s), and their transpose; the same products are needed many times."""
+        ends = np.arange(0, self.index.size + 1, self.index.shape[2])
+        Z = csr_array((self.value.reshape(-1), self.index.reshape(-1), ends), shape=(len(ends) - 1, self.size))
+        return Z, Z.T
 
+    def take(self, blocks: Any) -> SparseRows:
+        """Return some of the blocks."""
+        return SparseRows(self.index[blocks], self.value[blocks], self.size)
 
-def _sparse(index: np.ndarray, value: np.ndarray, size: int) -> csr_array:
-    ends = np.arange(0, index.size + 1, index.shape[2])
-    return csr_array((value.reshape(-1), index.reshape(-1), ends), shape=(len(ends) - 1, size))
+    def times(self, M: Array) -> Array:
+        """Return Z M (b, n, r) for M (s, r)."""
+        if isinstance(M, np.ndarray):
+            return (self._matrices[0] @ M).reshape(*self.index.shape[:2], -1)
+        return sum(self.value[..., [k]] * M[self.index[..., k]] for k in range(self.index.shape[2]))
+
+    def sums(self, V: Array) -> Array:
+        """Return Z' V (s, r), summed over blocks, for V (b, n, r)."""
+        if isinstance(V, np.ndarray):
+            return self._matrices[1] @ V.reshape(-1, V.shape[2])
+        found = V.new_zeros(self.size, V.shape[2])
+        for k in range(self.index.shape[2]):
+            found.index_add_(0, self.index[..., k].reshape(-1), (self.value[..., [k]] * V).reshape(-1, V.shape[2]))
+        return found
+
+    def full(self) -> Array:
+        """Return the rows with their zeros (b, n, s)."""
+        b, n, k = self.index.shape
+        wide = zeros((b * n, self.size), self.value)
+        wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(-1, k)] = self.value.reshape(-1, k)
+        return wide.reshape(b, n, self.size)
+
+    def between(self, M: Array) -> Array:
+        """Return Z M Z' (b, n, n) for M (s, s)."""
+        if self._is_faster_dense():
+            return self.times(M) @ swap(self.full())
+        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
+        return (self.value[:, :, None, :, None] * self.value[:, None, :, None, :] * M[i, j]).sum((3, 4))
+
+    def sums_between(self, V: Array) -> Array:
+        """Return Z' V Z (s, s), summed over blocks, for V (b, n, n)."""
+        if self._is_faster_dense():
+            return self.sums(V @ self.full())
+        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
+        weights = V[..., None, None] * self.value[:, :, None, :, None] * self.value[:, None, :, None, :]
+        found = library(V).bincount((i * self.size + j).reshape(-1), weights.reshape(-1), minlength=self.size**2)
+        return found.reshape(self.size, self.size)
+
+    def _is_faster_dense(self) -> bool:
+        """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""
+        return self.size**2 <= 64 * self.index.shape[1] * self.index.shape[2] ** 2
+
+    def weighted_sums(self, W: Array) -> Array:
+        """Return W Z (b, m, s) for weights W (b, m, n) of the rows of each block."""
+        xp, (b, m), numbers = library(W), W.shape[:2], range(self.index.shape[2])
+        row = like(np.arange(b * m).reshape(b, m, 1) * self.size, W)
+        at = xp.concatenate([row + self.index[:, None, :, k] for k in numbers], 2)
+        weights = xp.concatenate([W * self.value[:, None, :, k] for k in numbers], 2)
+        return xp.bincount(at.reshape(-1), weights.reshape(-1), minlength=b * m * self.size).reshape(b, m, self.size)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import Array, diagonals, invert, library, like, on_device, sparse_sums, sparse_times, swap, to_float, zeros
+from .arrays import Array, SparseRows, diagonals, invert, library, like, on_device, swap, to_float, zeros
 from .rows import Pairs, Rows
 from .terms import JITTER, Term
 
@@ -30,68 +30,30 @@ class Features(NamedTuple):
     """The features of rows: dense features, and sparse features that are zero for most rows."""
 
     dense: Array  # (b, n, f)
-    # index, value: (b, n, k) indices and values of the sparse features that are not zero; None if there are none.
-    index: Any
-    value: Any
+    sparse: SparseRows | None
     saved: list[Any]  # values for the gradient of each term
 
     def times(self, beta: Array) -> Array:
-        """Return Phi beta (b, n, r) for coefficients (f, r)."""
+        """Return Phi beta (b, n, r) for coefficients (f + s, r)."""
         f = self.dense.shape[2]
         found = self.dense @ beta[:f]
-        return found if self.index is None else found + self.sparse_times(beta[f:])
+        return found if self.sparse is None else found + self.sparse.times(beta[f:])
 
-    def sparse_times(self, M: Array) -> Array:
-        """Return the products (b, n, r) of the sparse features with a matrix (s, r)."""
-        return sparse_times(self.index, self.value, M)
+    def sums(self, values: Array) -> Array:
+        """Return Phi' values (f + s, r) for values (b, n, r)."""
+        r = values.shape[2]
+        found = swap(self.dense.reshape(-1, self.dense.shape[2])) @ values.reshape(-1, r)
+        return found if self.sparse is None else library(found).concatenate([found, self.sparse.sums(values)])
 
-    def between(self, M: Array) -> Array:
-        """Return Z M Z' (b, n, n) of the sparse features Z, for M (s, s)."""
-        if self._is_faster_dense(len(M)):
-            return self.sparse_times(M) @ swap(self._sparse_as_dense(len(M)))
-        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
-        return (self.value[:, :, None, :, None] * self.value[:, None, :, None, :] * M[i, j]).sum((3, 4))
-
-    def sums(self, values: Array, size: int) -> Array:
-        """Return Z' values (s, r) of the sparse features Z, for values (b, n, r)."""
-        return sparse_sums(self.index, self.value, values, size)
-
-    def sums_between(self, V: Array, size: int) -> Array:
-        """Return Z' V Z (s, s) of the sparse features Z, for V (b, n, n) in blocks."""
-        if self._is_faster_dense(size):
-            return self.sums(V @ self._sparse_as_dense(size), size)
-        i, j = self.index[:, :, None, :, None], self.index[:, None, :, None, :]
-        weights = V[..., None, None] * self.value[:, :, None, :, None] * self.value[:, None, :, None, :]
-        found = library(V).bincount((i * size + j).reshape(-1), weights.reshape(-1), minlength=size * size)
-        return found.reshape(size, size)
-
-    def full(self, size: int) -> Array:
-        """Return all features as (b, n, f + s)."""
-        if self.index is None:
-            return self.dense
-        return library(self.dense).concatenate([self.dense, self._sparse_as_dense(size)], 2)
-
-    def _sparse_as_dense(self, size: int) -> Array:
-        b, n, k = self.index.shape
-        wide = zeros((b * n, size), self.dense)
-        wide[like(np.arange(b * n)[:, None], wide), self.index.reshape(-1, k)] = self.value.reshape(-1, k)
-        return wide.reshape(b, n, size)
-
-    def _is_faster_dense(self, size: int) -> bool:
-        """Return whether products of dense matrices (b, n, s) are faster than sums over pairs of rows and features."""
-        return size**2 <= 64 * self.index.shape[1] * self.index.shape[2] ** 2
-
-    def weighted_sums(self, W: Array, size: int) -> Array:
+    def weighted_sums(self, W: Array) -> Array:
         """Return W Phi (b, m, f + s) for weights W (b, m, n) of the rows of each block."""
         found = W @ self.dense
-        if self.index is None:
-            return found
-        b, m = W.shape[:2]
-        row = like(np.arange(b * m).reshape(b, m, 1) * size, W)
-        at = library(W).concatenate([row + self.index[:, None, :, k] for k in range(self.index.shape[2])], 2)
-        weights = library(W).concatenate([W * self.value[:, None, :, k] for k in range(self.index.shape[2])], 2)
-        wide = library(W).bincount(at.reshape(-1), weights.reshape(-1), minlength=b * m * size)
-        return library(W).concatenate([found, wide.reshape(b, m, size)], 2)
+        return found if self.sparse is None else library(W).concatenate([found, self.sparse.weighted_sums(W)], 2)
+
+    def full(self) -> Array:
+        """Return all features (b, n, f + s)."""
+        xp = library(self.dense)
+        return self.dense if self.sparse is None else xp.concatenate([self.dense, self.sparse.full()], 2)
 
 
 def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[str] | None = None) -> Features:
@@ -114,9 +76,10 @@ def features(terms: Sequence[Term], p: Parameters, rows: Rows, used: Sequence[st
     if mask is not None:
         Phi *= mask
     if not index:
-        return Features(Phi, None, None, saved)
+        return Features(Phi, None, saved)
     values = xp.concatenate(value, axis=2)
-    return Features(Phi, xp.concatenate(index, axis=2), values if mask is None else values * mask, saved)
+    values = values if mask is None else values * mask
+    return Features(Phi, SparseRows(xp.concatenate(index, axis=2), values, begin), saved)
 
 
 def covariance(terms: Sequence[Term], p: Parameters, pairs: Pairs, saved: list[Any] | None = None) -> Array:
@@ -152,7 +115,6 @@ class Batch:
         keep: bool = True,
     ) -> None:
         self.terms, self.by_features, self.device, self.keep = terms, by_features, device, keep
-        self.n_sparse = sum(term.n_sparse for term in terms) if by_features else 0
         self._host = pairs, z, weight
         self._there: Any = None
         self.forget()
@@ -225,20 +187,13 @@ class Batch:
         Phi = self._prior(call)[2]
         f = white.shape[2]
         A = swap(Phi.dense.reshape(-1, f)) @ white.reshape(-1, f)
-        if Phi.index is None:
-            return (*first, A, self._project(Phi, Vz))
-        sparse = Phi.sums_between(inverse, self.n_sparse), Phi.sums(white, self.n_sparse)
-        return (*first, A, self._project(Phi, Vz), *sparse)
-
-    def _project(self, Phi: Features, values: Array) -> Array:
-        """Return Phi' values (f, r)."""
-        f, r = Phi.dense.shape[2], values.shape[2]
-        found = swap(Phi.dense.reshape(-1, f)) @ values.reshape(-1, r)
-        return found if Phi.index is None else library(found).concatenate([found, Phi.sums(values, self.n_sparse)])
+        if Phi.sparse is None:
+            return (*first, A, Phi.sums(Vz))
+        return (*first, A, Phi.sums(Vz), Phi.sparse.sums_between(inverse), Phi.sparse.sums(white))
 
     def project(self, call: Call, noise: Any, z: Any) -> tuple[Array]:
         """Return Phi' inv(V + N) z (f, r)."""
-        return (self._project(self._prior(call)[2], self._factor(call, noise)[0] @ self._targets(z)),)
+        return (self._prior(call)[2].sums(self._factor(call, noise)[0] @ self._targets(z)),)
 
     def values(self, call: Call, beta: Any, noise: Any, z: Any) -> Array:
         """Return inv(K + N) z (b, n, r), from the coefficients beta (f, r) of the features."""
@@ -255,12 +210,12 @@ class Batch:
         A_inverse = like(A_inverse, inverse)
         # One product of all rows: NumPy multiplies the blocks one by one.
         U = (Phi.dense.reshape(-1, f) @ A_inverse[:f, :f]).reshape(Phi.dense.shape)
-        if Phi.index is None:
+        if Phi.sparse is None:
             tied = inverse @ U
             return inverse - tied @ swap(white), tied
-        E = Phi.sparse_times(A_inverse[f:, :f])
+        E = Phi.sparse.times(A_inverse[f:, :f])
         U += E
-        M = U @ swap(Phi.dense) + Phi.dense @ swap(E) + Phi.between(A_inverse[f:, f:])
+        M = U @ swap(Phi.dense) + Phi.dense @ swap(E) + Phi.sparse.between(A_inverse[f:, f:])
         return inverse - inverse @ M @ inverse, inverse @ U
 
     def inverse(self, call: Call, noise: Any) -> Array:
@@ -338,9 +293,8 @@ class Batch:
         inverse, Phi = self._factor(call, noise)[0][blocks], self._prior(call)[2]
         C = like(C, inverse)
         own = C @ inverse
-        dense, index, value = (None if x is None else x[blocks] for x in (Phi.dense, Phi.index, Phi.value))
-        linked = Features(dense, index, value, []).weighted_sums(own, self.n_sparse)
-        return linked, (own * C).sum(2)
+        sparse = None if Phi.sparse is None else Phi.sparse.take(blocks)
+        return Features(Phi.dense[blocks], sparse, []).weighted_sums(own), (own * C).sum(2)
 
 
 def predict_by_features(
@@ -361,7 +315,7 @@ def predict_by_features(
     mean = Phi.times(beta)
     if explained is None:
         return mean, None
-    full = Phi.full(sum(term.n_sparse for term in terms))
+    full = Phi.full()
     # Use the full prior variance: far from the landmarks, the features do not cover it.
     spread = sum(term.diagonal(p[term.name], rows, 1.0) for term in terms if term.name in used) - (full * full).sum(2)
     full = full - explained

@@ -202,8 +202,7 @@ class MixedModel:
 
     def term_features(self, terms: Sequence[Term], rows: Rows) -> np.ndarray:
         """Return the features (b, q, f) of the model's terms; those of terms not in `terms` are zero."""
-        Phi = features(self.terms, self.p_, rows, [term.name for term in terms])
-        return Phi.full(sum(term.n_sparse for term in self.terms))
+        return features(self.terms, self.p_, rows, [term.name for term in terms]).full()
 
     def bring_here(self) -> None:
         """Use this process and main memory for all further evaluations."""

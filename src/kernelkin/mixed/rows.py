@@ -68,24 +68,30 @@ class Pairs:
             return None
         return to_float((True if A is None else A[:, :, None]) & (True if B is None else B[:, None, :]))
 
-    @cached_property
-    def in_group(self) -> Array:
-        """Mask (b, n, m) of the k pairs of rows in one group of the first grouping."""
-        return self.same[0] > 0
+    @property
+    def is_square(self) -> bool:
+        """Return whether A and B are the same rows, so that pairs (i, j) and (j, i) have equal values."""
+        return self.A is self.B
 
     @cached_property
-    def gaps(self) -> list[Array]:
-        """For each column (b, n, m): sqrt(5) times the distance between both rows, used by Matern kernels."""
-        return self._gaps(...)
+    def all_gaps(self) -> tuple[Array, list[Array]]:
+        """Positions of k pairs of rows in (b, n, m), one of (i, j) and (j, i) and none with i = j if that is square.
+
+        And, for each column (k,), sqrt(5) times the distance between both rows, used by Matern kernels.
+        """
+        return self._gaps(library(self.A.X).ones_like(self.same[0]))
 
     @cached_property
-    def own_gaps(self) -> list[Array]:
-        """For each column (k,): the gaps of pairs of rows in one group."""
-        return self._gaps(self.in_group)
+    def own_gaps(self) -> tuple[Array, list[Array]]:
+        """The same for pairs of rows in one group of the first grouping."""
+        return self._gaps(self.same[0])
 
-    def _gaps(self, used: Any) -> list[Array]:
+    def _gaps(self, used: Array) -> tuple[Array, list[Array]]:
+        used = (library(used).triu(used, 1) if self.is_square else used).reshape(-1).nonzero()
         A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
-        return [library(A).abs(A[:, :, j, None] - B[:, None, :, j])[used] for j in range(A.shape[2])]
+        used = used[0] if isinstance(used, tuple) else used[:, 0]
+        gaps = [library(A).abs(A[:, :, j, None] - B[:, None, :, j]).reshape(-1)[used] for j in range(A.shape[2])]
+        return used, gaps
 
     def to(self, device: str | None) -> Pairs:
         """Return the pairs as tensors on a torch device; A and B must be the same rows. Unchanged without a device."""
@@ -96,7 +102,7 @@ class Pairs:
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached matrices of all rows are not pickled but computed again.
-        cached = ("same", "both", "in_group", "gaps", "own_gaps")
+        cached = ("same", "both", "all_gaps", "own_gaps")
         return {name: part for name, part in vars(self).items() if name not in cached}
 
 

@@ -418,9 +418,9 @@ class Additive(Term):
         return {"variances": self.each_family(np.log(scale / len(self.of_column))), "lengths": self.each_family(0.0)}
 
     def block(self, p, pairs):
-        xp, is_common = library(pairs.A.X), self.grouping is None
-        v, lengths, saved, total = np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist(), [], 0.0
-        gaps = pairs.gaps if is_common else pairs.own_gaps
+        xp, v, lengths = library(pairs.A.X), np.exp(p["variances"]).tolist(), np.exp(p["lengths"]).tolist()
+        used, gaps = pairs.all_gaps if self.grouping is None else pairs.own_gaps
+        saved, total = [], 0.0
         for gap, family in zip(gaps, self.of_column.tolist(), strict=True):
             # As in `matern`, but with the derivative with respect to the log of the length scale; faster in place.
             r = gap / lengths[family]
@@ -432,16 +432,21 @@ class Additive(Term):
             r *= e
             total += v[family] * kernel
             saved.append((kernel, r))
-        if is_common:
-            return total * pairs.sharing, saved
         K = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
-        K[pairs.in_group] = total
-        return K, saved
+        K.reshape(-1)[used] = total
+        if pairs.is_square:
+            K += swap(K)
+            diagonals(K)[...] = sum(v[family] for family in self.of_column.tolist())
+        return (K * pairs.sharing if self.grouping is None else K), (used, saved)
 
     def block_gradient(self, p, pairs, W, saved):
-        v = np.exp(p["variances"])[self.of_column]
-        W = W * pairs.sharing if self.grouping is None else W[pairs.in_group]
-        found = np.array([(vdot(W, kernel), vdot(W, slope)) for kernel, slope in saved])
+        v, (used, saved) = np.exp(p["variances"])[self.of_column], saved
+        W = W * pairs.sharing if self.grouping is None else W
+        here, twice = W.reshape(-1)[used], 1.0 + pairs.is_square
+        found = twice * np.array([(vdot(here, kernel), vdot(here, slope)) for kernel, slope in saved])
+        if pairs.is_square:
+            # Kernels are 1 on the diagonal.
+            found[:, 0] += float(diagonals(W).sum())
         names = ("variances", "lengths")
         return {name: by_family(self.of_column, v * part) for name, part in zip(names, found.T, strict=True)}
 

@@ -60,7 +60,7 @@ def test_shares_of_variance_and_structures_of_kin(run, folder, tmp_path):
     out = run("fit", folder / "sales.csv", *FLAGS, "busy", "-o", tmp_path / "m.kin", "--drop", "sales")
     assert "Classification: 'busy' is text with 2 distinct values: 'no', 'yes'." in out
     assert "of the variation is between the levels of the 3 groups" in out
-    assert "structures were compared by the errors of held-out rows" in out and "Recommendation" not in out
+    assert "structures were compared by the mean loss of held-out rows" in out and "Recommendation" not in out
     # The next commands are those that the model has: more than two classes have no effects of groups.
     assert "kernelkin effects" in out
     out = run("fit", folder / "sales.csv", *FLAGS, "day", "-o", tmp_path / "m.kin", "--drop", "sales", "--set", "cv=2")

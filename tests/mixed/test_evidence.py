@@ -124,6 +124,27 @@ def test_gradients_of_the_objective_are_finite_differences(likelihood, dense):
     np.testing.assert_allclose(gradient, expected, atol=2e-5)
 
 
+def test_small_variances_of_slopes_and_smooths_are_likely_where_the_likelihood_says_so():
+    """Against the prior written out: below their initial values, variances of optional terms gain linearly."""
+    terms = [
+        terms_of(ROWS)[name] for name in ("mean", "level", "linear", "slopes", "common and own smooth", "additive")
+    ]
+    model = make_model(ROWS, terms, "poisson")
+    model.set_parameters(flatten(model.start) + np.random.default_rng(3).normal(size=len(model.x_)))
+    expected, c = 0.0, model.likelihood.sparsity
+    assert c > 0
+    for name, part in model.start.items():
+        for key, start in part.items():
+            p = model.p_[name][key]
+            if name in ("slopes", "smooth", "additive") and key != "lengths":
+                expected += c * (p - start).sum() + model.rho * (np.maximum(p - start, 0.0) ** 2).sum()
+            else:
+                expected += model.rho * (((p - start) ** 2).sum() + ((p - p.mean()) ** 2).sum())
+    with_prior = model.objective(model.x_)[0]
+    model.rho, model.likelihood = 0.0, type("Plain", (type(model.likelihood),), {"sparsity": 0.0})()
+    assert with_prior - model.objective(model.x_)[0] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_blocks_with_all_rows_as_landmarks_are_the_dense_model(likelihood):
     terms = [terms_of(ROWS)[name] for name in ("mean", *BY_FEATURES)]

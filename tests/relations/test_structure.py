@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes
 
 from kernelkin import AverageClassifier, KinRegressor, MKMTRLClassifier, MKMTRLRegressor, task_relations
 from kernelkin.relations.pooled import CommonFit, PooledRows, ScoreProducts
-from kernelkin.relations.structure import group_likeness
+from kernelkin.relations.structure import _group_correlations, group_likeness
 from kernelkin.storage.values import dump, load
 from relations.problems import average_model, draw_function, group_problem, null_problem
 
@@ -176,6 +176,18 @@ def test_functions_drawn_apart_have_no_likeness_on_average():
         pairs = group_likeness(PooledRows(X, y, codes, np.arange(75)), np.arange(3), 0.95, rng)[1]
         found.append(pairs[0, 1:, 0].mean())
     assert abs(np.mean(found)) < 3 * np.std(found) / np.sqrt(150) < 0.13
+
+
+def test_tasks_of_few_noisy_rows_with_one_function_have_a_likeness_of_one():
+    """The level of a task takes a share of its noise; it must not count as variance of the function of the task."""
+    codes, found = np.repeat(np.arange(60), 4), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(240, 2))
+        y = X[:, :1] + 1.5 * rng.normal(size=(240, 1)) + rng.normal(size=60)[codes, None]
+        found.append(_group_correlations(PooledRows(X, y, codes, np.arange(240)), np.zeros(60, int))[0, 0])
+    # Without the correction it is about 0.7.
+    assert abs(np.median(found) - 1.0) < 3 * np.std(found) / np.sqrt(20) < 0.3
 
 
 def test_intervals_of_likeness_are_those_of_a_jackknife(monkeypatch):

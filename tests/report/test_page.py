@@ -206,7 +206,7 @@ def test_a_mixed_model_shows_shares_of_variance(browser, pages):
     browser.run("document.querySelector('.what-if input').focus()")
     browser.press("ArrowRight")
     assert "90% interval" in before and browser.run(predicted) != before
-    assert any("compared by the errors of held-out rows" in text for text in browser.texts("#fit p"))
+    assert any("compared by the mean loss of held-out rows" in text for text in browser.texts("#fit p"))
 
 
 def test_three_classes_have_curves_and_probabilities_of_each(browser, pages):

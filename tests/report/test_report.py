@@ -183,9 +183,13 @@ def test_predictions_of_the_grid_are_those_of_the_model(searched):
     assert grid["groups"] == [0, 1, 2, -1] and mean.shape[1] == np.prod([len(one["values"]) for one in columns])
     names = [one["name"] for one in columns]
     assert "age (years)" in names
+    effects = [effect["name"] for effect in content(report_of_files([searched]))["drivers"]["effects"]]
+    assert [name for name, _ in grid["typical"]] == [name for name in effects if name not in names]
     table = make_table(3, 14)
     encoded = searched.schema.encode(table)
     near = table.iloc[[np.square(encoded - encoded.mean(axis=0)).sum(axis=1).argmin()]]
+    shown = {name: {"yes": True, "no": False}.get(value, value) for name, value in grid["typical"]}
+    assert shown and all(near[name].item() == value for name, value in shown.items())
     for place, values in ((0, [one["values"][0] for one in columns]), (-1, [one["values"][-1] for one in columns])):
         set_to = {one["name"]: value for one, value in zip(columns, values, strict=True)}
         set_to = {name: value == "yes" if name == "public" else value for name, value in set_to.items()}
@@ -431,6 +435,22 @@ def test_of_many_columns_those_with_the_largest_effects_are_shown():
     assert [column["name"] for column in shown["grid"]["columns"]] == names[:3]
     sizes = [len(column["values"]) for column in shown["grid"]["columns"]]
     assert len(shown["grid"]["mean"][0][0]) == np.prod(sizes) and 2 * np.prod(sizes) <= 12_000 and min(sizes) > 3
+
+
+def test_effects_of_more_groups_than_rows_are_over_groups_in_random_order_and_some_of_all_levels():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(400), 2)
+    X, level = rng.integers(0, 30, size=(800, 1)), np.linspace(-5.0, 5.0, 400)
+    model = KinRegressor(cv=2, random_state=0).fit(X, level[tasks] + 0.1 * X[:, 0] + rng.normal(size=800), tasks=tasks)
+    codes = effect_rows(model)[1]
+    assert len(np.unique(codes)) == len(codes) < 400 and abs(level[codes].mean()) < 0.5 < level[codes].std()
+    (effect,) = model.report().models[0]["drivers"]["effects"]
+    # The groups with the lowest and the highest levels are among them, and steps between levels are even.
+    drawn = np.sort(np.array(model.task_effects()["level"])[effect["groups"]])
+    assert drawn[0] == model.task_effects()["level"].min() and drawn[-1] == model.task_effects()["level"].max()
+    assert abs(drawn.mean()) < 0.5
+    # Whole numbers stay whole.
+    assert all(value == round(value) for value in effect["values"])
 
 
 def test_a_date_of_small_effect_has_an_effect_and_a_slider():

@@ -175,7 +175,8 @@ class ColumnValues(NamedTuple):
     ) -> Self:
         """Return the values of a column in encoded rows (n, d): all of them if they are few, or if it is a text.
 
-        Otherwise, they are `count` evenly spaced values between its quantiles `tail` and ``1 - tail``; more of dates.
+        Otherwise, they are `count` evenly spaced values between its quantiles `tail` and ``1 - tail``, more of dates;
+        whole numbers if the column has only these.
         """
         if column.kind == "text":
             more = [text for text, n in ((RARE, column.n_rare), (MISSING, column.n_missing)) if n]
@@ -186,7 +187,11 @@ class ColumnValues(NamedTuple):
         if column.kind == "boolean":
             steps = (np.array([0.0, 1.0]) - column.mean) / column.scale
         elif len(steps) > FEW_VALUES and low < high:
+            # Missing numbers are encoded as zeros.
+            numbers = steps[steps != 0] * column.scale + column.mean
             steps = np.linspace(low, high, CURVE_DATES if column.kind == "date" else count)
+            if column.kind == "number" and np.allclose(numbers, numbers.round(), rtol=1e-9, atol=1e-6):
+                steps = (np.unique((steps * column.scale + column.mean).round()) - column.mean) / column.scale
         values = steps * column.scale + column.mean
         if column.kind == "date":
             unit = "s" if column.date_format in CLOCKS or "hour" in column.parts else "D"
@@ -291,8 +296,8 @@ def explain(model: Any) -> str:
     best = int(np.nanargmin(table["error"]))
     counted = "1 structure was" if len(table["error"]) == 1 else f"{len(table['error'])} structures were"
     lines.append(
-        f"{counted} compared by the errors of held-out rows; the best is {table['structure'][best]}: "
-        f"{table['error'][best]:.4g} ± {table['standard_error'][best]:.2g}."
+        f"{counted} compared by the mean loss of held-out rows; the best, {table['structure'][best]!r}, has "
+        f"{table['error'][best]:.3f} ± {table['standard_error'][best]:.3f}."
     )
     if len(model.members_) > 1:
         parts = ", ".join(f"{member['name']} {member['weight']:.0%}" for member in model.members_)

@@ -124,6 +124,8 @@ class Poisson(Laplace):
     log_scale = -1.0
     # Most of the deviance of a row is due to chance, and is the same for all structures.
     weight_scale = 0.2
+    # Counts of a few rows hardly show that a slope or smooth is absent; the usual prior would then add some of it.
+    sparsity = 0.25
 
     def log_density(self, y, f):
         return y * f - self.inverse_link(f) - gammaln(y + 1.0)

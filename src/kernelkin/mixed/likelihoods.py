@@ -30,12 +30,14 @@ class Gaussian:
 
     Attributes of all likelihoods: `has_noise`, whether rows have normal noise, whose variance is a parameter;
     `log_scale`, added to the initial log variances, which are those for standardised targets; `weight_scale`: the
-    weight of a structure falls by a factor e if its error rises by this many standard errors.
+    weight of a structure falls by a factor e if its error rises by this many standard errors; `sparsity`: how strongly
+    the prior prefers small variances of slopes and smooths (`MixedModel`).
     """
 
     has_noise = True
     log_scale = 0.0
     weight_scale = 0.5
+    sparsity = 0.0
 
     def solve(self, prior: Prior, part: Any, noise: float) -> Solved:
         """Return the posterior alone, as the last part of what `evaluate` returns."""
@@ -86,6 +88,7 @@ class Laplace:
     has_noise = False
     log_scale = 0.0
     weight_scale = 0.5
+    sparsity = 0.0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         raise NotImplementedError

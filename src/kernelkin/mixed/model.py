@@ -57,7 +57,9 @@ class MixedModel:
     """Terms with a likelihood; `fit` learns their parameters.
 
     The objective is the negative log evidence of all parts, plus `rho` times the squared distances of each log
-    parameter from its initial value and from the mean of its family.
+    parameter from its initial value and from the mean of its family. If the likelihood has a `sparsity`, log variances
+    of optional terms have another prior: `sparsity` times the log, and `rho` times the square of its excess over the
+    initial value.
 
     Names of terms are distinct.
 
@@ -77,6 +79,12 @@ class MixedModel:
                 part[key] = part[key] + (0.0 if key == "lengths" else self.likelihood.log_scale)
         if self.likelihood.has_noise:
             self.start[NOISE] = {"variance": np.array([-1.0 + self.likelihood.log_scale])}
+        optional = {term.name for term in terms if term.is_optional and self.likelihood.sparsity}
+        sparse = {
+            name: {key: np.full(len(v), name in optional and key != "lengths") for key, v in part.items()}
+            for name, part in self.start.items()
+        }
+        self._is_sparse = flatten(sparse).astype(bool)
 
     def fit(
         self, parts: Sequence[Part], evaluations: int = 50, start: np.ndarray | None = None, deadline: float = np.inf
@@ -140,9 +148,11 @@ class MixedModel:
             if self.likelihood.has_noise:
                 gradient[NOISE]["variance"] += by_noise
         value, slope = sum(each[0] for each in found), flatten(gradient)
-        far = x - flatten(self.start)
+        far, sparse = x - flatten(self.start), self._is_sparse
         spread = flatten({name: {k: v - v.mean() for k, v in part.items()} for name, part in p.items()})
-        return value + self.rho * (far @ far + spread @ spread), slope + 2.0 * self.rho * (far + spread)
+        spread, near = np.where(sparse, 0.0, spread), np.where(sparse & (far < 0.0), 0.0, far)
+        value += self.rho * (near @ near + spread @ spread) + self.likelihood.sparsity * far[sparse].sum()
+        return value, slope + 2.0 * self.rho * (near + spread) + self.likelihood.sparsity * sparse
 
     @property
     def solved(self) -> list[Solved]:

@@ -81,6 +81,7 @@ class Term:
     of_column: np.ndarray
     grouping: int | None = None  # the grouping whose groups have their own values or functions
     n_groups: int = 0  # the number of groups if they are represented by features
+    is_optional = False  # whether models without it make sense, so that its variances may well be 0
 
     def is_empty(self, sharing: float) -> bool:
         """Return whether the term is zero within blocks, because features represent it (sharing = 0)."""
@@ -216,6 +217,10 @@ class Linear(Term):
     n_groups: int = 0
     name: str = "linear"
 
+    @property
+    def is_optional(self) -> bool:
+        return self.grouping is not None
+
     def start(self):
         scale = 0.3 if self.grouping is None else 0.1
         return {"variances": self.each_family(np.log(scale / len(self.of_column)))}
@@ -330,6 +335,7 @@ class Smooth(Term):
     own: bool = True
     landmarks: np.ndarray | None = None
     name: str = "smooth"
+    is_optional = True
 
     def start(self):
         found = {"lengths": self.each_family(0.5 * np.log(len(self.of_column)))}
@@ -412,6 +418,7 @@ class Additive(Term):
     landmarks: tuple[np.ndarray, ...] = ()
     grouping: int | None = None
     name: str = "additive"
+    is_optional = True
 
     def start(self):
         scale = 0.3 if self.grouping is None else 0.1

@@ -107,9 +107,10 @@ class TaskRelations:
             found.append(f"Likeness between clusters: {' to '.join(ends)}.")
         if len(self.left_out):
             found.append(f"Groups with one row are in no cluster: {listing(self.left_out, 6)}.")
-        permuted = self.null == "permutation"
-        how = "rows assigned to groups at random" if permuted else "targets simulated without structure"
-        return " ".join([*found, f"Compared with {self.n_permutations} draws: {how}, because {self.reason}."])
+        how = "rows assigned to groups at random"
+        if self.null != "permutation":
+            how = "targets simulated without structure; rows were not assigned to groups at random"
+        return " ".join([*found, f"Compared with {self.n_permutations} draws of {how}, because {self.reason}."])
 
 
 def task_relations(

@@ -219,9 +219,9 @@ class ScoreProducts:
         independent. On wide data, errors of tasks in the same row may be correlated; those products are left out too.
         """
         scores = self.scores(residuals)
-        return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self._same_rows(residuals)
+        return np.einsum("sjo,tjo->st", scores, scores, optimize=True) - self.same_rows(residuals)
 
-    def _same_rows(self, residuals: np.ndarray) -> np.ndarray:
+    def same_rows(self, residuals: np.ndarray) -> np.ndarray:
         """Return the sums (T, T) of products of a row with itself, from residuals (n, M)."""
         data, T = self.data, len(self.data.sizes)
         residuals = residuals - data.means(residuals)

@@ -300,7 +300,8 @@ def _held_out(
         has_ends = not rows.classification and (question != NEW_GROUPS or isinstance(_inner(model), KinRegressor))
         has_ends = has_ends and hasattr(model, "predict_interval")
         ends = np.full((len(rows.y), 2), np.nan) if has_ends else None
-        jobs, first = list(product(numbers, values)), ours if has_ends else None
+        # The longest fits first, so that all processes end at about the same time.
+        jobs, first = sorted(product(numbers, values), key=lambda job: -cost[job[1]]), ours if has_ends else None
         results = parallel(delayed(rows.predict)(job, models[job[1]], folds != job[0], job[1] == first) for job in jobs)
         report(done / sum(work.values()), question)
         for (k, name), mean, own in results:

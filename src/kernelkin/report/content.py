@@ -48,18 +48,20 @@ def model_content(
     model, schema = saved.model, saved.schema
     tasks, counts = model.tasks_.tolist(), dict(map(tuple, saved.about.get("task_rows", ())))
     plain = f"{type(model).__name__}: {len(tasks)} tasks" if schema is None else schema.title
+    groups, further = groups_content(saved), getattr(model, "groupings_", ())
     return {
         "name": name,
         "title": title or plain,
         "model": _model(saved),
         "data": _data(saved),
         "tasks": list(map(str, tasks)),
+        "further": [[str(each.name), len(each.labels)] for each in further],
         "rows": [counts.get(task) for task in tasks] if counts else None,
         "evaluations": evaluations,
         "evaluation": evaluations[0] if evaluations else None,
         "comparisons": _comparisons(saved),
-        "drivers": drivers_content(saved),
-        "groups": groups_content(saved),
+        "drivers": drivers_content(saved, None if groups is None else groups["level"]),
+        "groups": groups,
         "kernels": _kernels(model),
         "relation": _relation(saved),
         "variance": _variance(saved),
@@ -188,8 +190,11 @@ def _fit(model: Any) -> dict[str, Any] | None:
     }
 
 
-def drivers_content(saved: SavedModel) -> dict[str, Any]:
-    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid."""
+def drivers_content(saved: SavedModel, levels: Sequence[float] | None = None) -> dict[str, Any]:
+    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid.
+
+    Of many groups, some are drawn; with their levels, some from the lowest to the highest.
+    """
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
@@ -201,7 +206,7 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     columns = [ColumnValues.of(column, places, X, tail=TAILS[0]) for column, places in named]
     quantity = _quantity(saved, model)
     outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
-    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs))
+    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs), levels)
     if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
         typical = _log_exposure(model.functions_)
         value = np.exp(typical) if saved.schema.exposure else typical
@@ -209,7 +214,8 @@ def drivers_content(saved: SavedModel) -> dict[str, Any]:
     found |= {"quantity": quantity, "outputs": outputs, "rows": len(X), "effects": [effect for _, effect in effects]}
     if effects:
         first = sorted(enumerate(effects), key=lambda each: each[0] > 1 and each[1][0].kind != "date")[:GRID_COLUMNS]
-        found["grid"] = grid_content(saved, X, [one for _, (one, _) in first], len(outputs))
+        others = [one for one, _ in effects if all(one is not own for _, (own, _) in first)]
+        found["grid"] = grid_content(saved, X, [one for _, (one, _) in first], len(outputs), others)
     return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 
@@ -221,7 +227,12 @@ def _quantity(saved: SavedModel, model: Any) -> str:
 
 
 def effects_content(
-    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues], n_outputs: int
+    saved: SavedModel,
+    X: np.ndarray,
+    codes: np.ndarray,
+    columns: list[ColumnValues],
+    n_outputs: int,
+    levels: Sequence[float] | None = None,
 ) -> list[tuple[ColumnValues, dict[str, Any]]]:
     """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
     loss = LOSSES.get(getattr(saved.model, "loss", ""))
@@ -231,7 +242,7 @@ def effects_content(
         found = [(one, _effect(one, _curves(saved, one, X[:n], codes[:n]), bounds)) for one in columns]
         found = sorted(found, key=lambda pair: -pair[1]["change"][0])[:MAX_COLUMNS]
         columns = [one for one, _ in found]
-    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS)
+    groups = _some_groups(len(saved.model.tasks_), CURVE_GROUPS, levels)
     if len(groups) > 1 and n_outputs == 1:
         few = X[: CURVE_ROWS // len(groups)]
         for one, effect in found[:CURVE_COLUMNS]:
@@ -244,9 +255,12 @@ def effects_content(
     return found
 
 
-def _some_groups(n: int, most: int) -> np.ndarray:
-    """Return the positions of all groups or, if there are more than `most`, of a random sample."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
+def _some_groups(n: int, most: int, levels: Sequence[float] | None = None) -> np.ndarray:
+    """Return the positions of all groups or, if there are more than `most`, of some with evenly spread levels."""
+    if n <= most:
+        return np.arange(n)
+    order = np.random.default_rng(0).permutation(n) if levels is None else np.argsort(levels)
+    return np.sort(order[np.linspace(0, n - 1, most).round().astype(int)])
 
 
 def _curves(saved: SavedModel, one: ColumnValues, X: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -281,7 +295,9 @@ def _effect(one: ColumnValues, curves: np.ndarray, bounds: tuple[float, float]) 
     }
 
 
-def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues], n_outputs: int) -> dict[str, Any]:
+def grid_content(
+    saved: SavedModel, X: np.ndarray, columns: list[ColumnValues], n_outputs: int, others: Sequence[ColumnValues] = ()
+) -> dict[str, Any]:
     """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
 
     The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
@@ -302,7 +318,9 @@ def grid_content(saved: SavedModel, X: np.ndarray, columns: list[ColumnValues], 
     for one, at in zip(columns, points, strict=True):
         rows[:, one.places] = one.features[at.ravel()]
     means, ends = _predicted(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)), intervals=True)
+    near = [np.square(one.features - row[one.places]).sum(axis=1).argmin() for one in others]
     return {
+        "typical": [[one.column.name, *_described(one, [at])["values"]] for one, at in zip(others, near, strict=True)],
         "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
         "groups": codes.tolist(),
         "mean": numbers(means.reshape(len(means), len(codes), -1)),
@@ -365,11 +383,13 @@ def effects_in_units(saved: SavedModel, grouping: int = 0) -> tuple[Any, str]:
 def effect_rows(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """Return at most `MAX_ROWS` encoded rows (n, d), and a task (n,) for each: each task in turn.
 
-    They are training rows if the model knows them, otherwise rows that its stored functions keep.
+    They are training rows if the model knows them, otherwise rows that its stored functions keep. Tasks are in random
+    order, since there may be more of them than rows.
     """
     T, found = len(model.tasks_), model.uncertainty_.held_out() if hasattr(model, "uncertainty_") else None
     rows = model.functions_.rows() if found is None else found[1].X[np.unique(np.concatenate(found[1].rows))]
     if rows is None or rows.ndim != 2 or not len(rows):
         return None
-    kept = np.random.default_rng(0).permutation(max(len(rows), min(T, MAX_ROWS)))[:MAX_ROWS]
-    return rows[kept % len(rows)], np.arange(len(kept)) % T
+    rng = np.random.default_rng(0)
+    kept = rng.permutation(max(len(rows), min(T, MAX_ROWS)))[:MAX_ROWS]
+    return rows[kept % len(rows)], rng.permutation(T)[np.arange(len(kept)) % T]

@@ -18,14 +18,15 @@ function answerSection(models) {
 }
 
 /* What a comparison with simpler models says: words, and a colour. */
-function verdictOn(C) {
+function verdictOn(C, several) {
   const others = C.models.filter((other) => !other.ours), title = bestOther(C).title;
   if (Math.max(...C.models.map((other) => other.mean)) <= C.constant) {
     return [`No model predicts better than the ${C.score === "R²" ? "mean" : "shares of the classes"}`, "bad"];
   }
   if (others.some((other) => other.sign < 0)) return [`${capital(title)} is better here`, "bad"];
   if (others.every((other) => other.sign > 0)) {
-    return [`Use this model: ahead of all ${others.length} it was compared with`, "good"];
+    const where = several ? ` on ${C.question}` : "";
+    return [`Use this model: ahead of all ${others.length} models it was compared with${where}`, "good"];
   }
   return [`Not clearly better than ${title}`, "warn"];
 }
@@ -52,7 +53,7 @@ function judgement(model) {
       }.`,
     ];
   }
-  return [...verdictOn(C), C.verdict];
+  return [...verdictOn(C, model.comparisons.length > 1), C.verdict];
 }
 
 const PILLS = {
@@ -102,7 +103,7 @@ function questionsTable(model) {
   ];
   if (known(model.evaluations[0].covered)) {
     const title = `in ${percent(model.evaluations[0].coverage)} interval`;
-    columns.push({ title, value: (r) => r.covered, show: (value) => percent(value) });
+    columns.push({ title, value: (r) => r.covered, show: (value) => percent(value, 1) });
   }
   columns.push({ title: "test rows", value: (r) => r.n_rows }, {
     title: "groups",
@@ -137,7 +138,7 @@ function keyFigures(model) {
   if (E.kind === "regression") {
     facts.push(["Typical error", figure(E.error), `mean absolute error${target}`]);
     if (known(E.covered)) {
-      facts.push([`In their ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the targets"]);
+      facts.push([`In the ${percent(E.coverage)} interval`, percent(E.covered, 1), "of the test rows"]);
     }
   }
   facts.push(["Test rows", E.n_rows.toLocaleString("en"), `of ${plural(E.test_rows.filter(Boolean).length, "group")}`]);
@@ -191,7 +192,7 @@ function comparisonPicture(C, words = "") {
     title: `${capital(C.question)}: ${C.score}${sign > 0 ? "" : ", smaller is better"}`,
     note: `${words}${C.n_rows.toLocaleString("en")} test rows of ${plural(C.n_tasks, "group")}, ${C.how}. Lines: ${
       percent(C.level)
-    } intervals of the difference to this model; where a line crosses the dashed one, the two are not clearly different.`,
+    } intervals of the difference from this model; where a line crosses the dashed one, the two are not clearly different.`,
     label: `${C.score} of ${records.map((record) => `${record.model} ${score(record.mean)}`).join(", ")}`,
     records: () => records.map(({ kind, ...record }) => record),
     spec: (width, c) => {

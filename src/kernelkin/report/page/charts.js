@@ -35,6 +35,8 @@ function config(c) {
       ticks: false,
       labelPadding: 6,
       labelSeparation: 6,
+      // Numbers at the ends stand below their own lines.
+      labelFlush: false,
     },
     legend: {
       labelColor: c.soft,

@@ -1,3 +1,11 @@
+/* The rows that effects are averaged over, each in a group of its own turn. */
+const someRows = (model) =>
+  `${model.drivers.rows} rows of ${
+    model.drivers.rows < model.tasks.length
+      ? `as many of the ${model.tasks.length} groups, drawn at random`
+      : "all groups"
+  }`;
+
 /* What drives predictions: columns and kernels by name, and the effect of each column. */
 function driversSection(models) {
   return modelSection("drivers", "What drives predictions", models, (model) => {
@@ -25,12 +33,14 @@ function columnPictures(model) {
       title: "How much each column changes predictions",
       records,
       note:
-        `How much “${D.quantity}” changes when one column takes all its values and the others are fixed: mean over ${D.rows} rows of all groups, and the middle 90% of them.${
+        `How much “${D.quantity}” changes when one column takes all its values and the others are fixed: mean over ${
+          someRows(model)
+        }, and the middle 90% of them.${
           D.outputs.length > 1 ? " Of the classes, the one that changes most counts." : ""
         }`,
       field: "column",
       value: "change",
-      title_x: `change of ${D.quantity}`,
+      title_x: `change in ${D.quantity}`,
       format: ",.3~r",
       ends: true,
     }));
@@ -86,7 +96,8 @@ function barPicture({ title, note, records, field, value, title_x, format, ends 
         encoding: { y: { field: "name", ...nameAxis(c, names) } },
         layer: [
           {
-            mark: { type: "bar", cornerRadius: 2, height: 13 },
+            // Lines of the middle 90% are seen on pale bars.
+            mark: { type: "bar", cornerRadius: 2, height: 13, opacity: ends ? .5 : 1 },
             encoding: {
               x: {
                 field: value,
@@ -132,7 +143,7 @@ function effectsPicture(model) {
       title: "Effect of each column",
       label: `Mean of ${D.quantity} by the value of each of ${D.effects.length} columns`,
       records: () => records,
-      note: `Thick line: the mean of “${D.quantity}” over ${D.rows} rows of all groups if the column has this value. ${
+      note: `Thick line: the mean of “${D.quantity}” over ${someRows(model)} if the column has this value. ${
         withCurves
           ? `Thin lines: ${drawn < model.tasks.length ? `${drawn} of the ${model.tasks.length} groups` : "each group"}${
             withCurves < D.effects.length ? `, for the first ${withCurves} columns` : ""
@@ -280,7 +291,11 @@ function effectPanel(model, effect, width, domain, color, c) {
         },
       },
       ...(line ? [{ mark: { type: "line", strokeWidth: 3 }, encoding: { x, y: y("mean") } }] : []),
-      { mark: { type: "point", size: line ? 16 : 55, opacity: 1 }, encoding: { x, y: y("mean"), tooltip } },
+      // Points of a fine grid are there for their values on hover.
+      {
+        mark: { type: "point", size: line ? 16 : 55, opacity: effect.values.length > 40 ? 0 : 1 },
+        encoding: { x, y: y("mean"), tooltip },
+      },
     ],
   };
 }
@@ -305,17 +320,24 @@ function whatIf(model) {
   }, order.map((g) => make("option", { value: g }, names[g])));
   const sliders = W.columns.map((column, k) => {
     const value = make("span", { class: "soft" });
-    const slider = make("input", {
-      type: "range",
-      min: 0,
-      max: column.values.length - 1,
-      value: state.at[k],
-      oninput: (event) => {
-        state.at[k] = Number(event.target.value);
-        update();
-      },
-    });
-    return { column, value, element: make("label", {}, make("span", {}, withUnit(column)), slider, value) };
+    const oninput = (event) => {
+      state.at[k] = Number(event.target.value);
+      update();
+    };
+    // Words have no order.
+    const words = column.kind === "text",
+      slider = words
+        ? make(
+          "select",
+          { oninput },
+          column.values.map((name, v) => make("option", { value: v, selected: v === state.at[k] }, name)),
+        )
+        : make("input", { type: "range", min: 0, max: column.values.length - 1, value: state.at[k], oninput });
+    return {
+      column,
+      value,
+      element: make("label", {}, make("span", {}, withUnit(column)), slider, words ? null : value),
+    };
   });
   function update() {
     const i = place(state.at), of = (ends) => text(ends[state.group][i]);
@@ -330,7 +352,11 @@ function whatIf(model) {
     });
   }
   update();
-  const others = model.drivers.effects.length > W.columns.length ? " The other columns are as in a typical row." : "",
+  const typical = W.typical.map(([name, value]) => `${name} ${typeof value === "number" ? text(value) : value}`),
+    others = typical.length ? ` The other columns are as in a typical row: ${typical.join(", ")}.` : "",
+    new_ones = model.further.length
+      ? ` The ${model.further.map(([name]) => name).join(" and the ")} is a new one.`
+      : "",
     exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is at its median.` : "",
     groups = W.groups.filter((g) => g >= 0).length,
     sample = groups < model.tasks.length ? ` ${groups} of the ${model.tasks.length} groups can be chosen.` : "";
@@ -338,7 +364,11 @@ function whatIf(model) {
     "div",
     { class: "what-if", style: "margin-top:22px" },
     make("h3", {}, `What if: ${model.drivers.quantity}`),
-    make("p", { class: "soft small" }, `Predictions of the model for the values you set.${others}${exposure}${sample}`),
+    make(
+      "p",
+      { class: "soft small" },
+      `Predictions of the model for the values you set.${others}${new_ones}${exposure}${sample}`,
+    ),
     make(
       "div",
       { class: "tools" },

@@ -5,9 +5,10 @@ function fitSection(models) {
 
 function fitPart(model) {
   const F = model.fit;
-  // Shares of variance and members of the average have a picture and a table of their own.
+  // Shares of variance, members of the average and effects of columns have pictures and a table of their own.
   const words = (F.explanation || "").replace(/^.*?(?=\d+ structures? w)/s, "")
-    .replace(/Predictions are their average: .*?%\. ?/s, "");
+    .replace(/Predictions are their average: .*?%\. ?/s, "")
+    .replace(/Columns by what they explain: .*?%\. ?/s, model.drivers.effects.length > 1 ? "" : "$&");
   const part = make("div", {}, words ? make("p", {}, minus(words)) : null, known(F.objective) ? certificate(F) : null);
   const grid = make("div", { class: "grid" });
   if (F.history?.filter(known).length > 2) grid.append(gapPicture(F));
@@ -113,6 +114,7 @@ function aboutFacts(model) {
     "Groups",
     names.length <= 6 ? names.join(", ") : `${names.slice(0, 6).join(", ")} and ${names.length - 6} more`,
   ]);
+  model.further.forEach(([name, count]) => facts.push([`Further grouping: ${name}`, plural(count, "group")]));
   if (d) {
     facts.push(["Predicts", d.target], ["Fitted to", `${plural(d.rows, "row")}${d.source ? ` of ${d.source}` : ""}`]);
   }

@@ -83,7 +83,7 @@ function levelsPicture(model) {
   };
   const element = picture({
     title: "Level of each group",
-    note: `Difference from the average group in ${G.unit}, with a ${
+    note: `Difference in ${G.unit} from the average group, with a ${
       percent(G.coverage)
     } interval. Ring: the level without pooling, from the rows of the group alone; the grey line is the change by pooling.${
       many
@@ -122,7 +122,7 @@ function levelsPicture(model) {
             encoding: { x: { field: "zero", type: "quantitative" }, y: null },
           },
           {
-            mark: { type: "rule", color: c.line, strokeWidth: 5, aria: false },
+            mark: { type: "rule", color: c.soft, opacity: .45, strokeWidth: 6, aria: false },
             encoding: {
               x: x("raw", {
                 title: wrap(`level in ${G.unit}`, width * .5).split("\n"),

@@ -6,6 +6,7 @@ function pageHead() {
       " and ",
     ),
     plural(first.tasks.length, "group"),
+    ...first.further.map(([name, count]) => `${plural(count, "group")} of ${name}`),
     first.data ? plural(first.data.rows, "training row") : null,
     E ? plural(E.n_rows, "test row") : null,
   ];

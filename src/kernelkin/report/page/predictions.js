@@ -67,7 +67,8 @@ function sampleNote(E) {
 function regressionPictures(model) {
   const E = model.evaluation,
     records = sampleRecords(model),
-    span = extent(records.flatMap((r) => [r.actual, r.predicted]));
+    span = extent(records.flatMap((r) => [r.actual, r.predicted])),
+    across = extent(records.map((r) => r.predicted));
   const target = model.data ? model.data.target : "target",
     opacity = records.length > 1000 ? .3 : records.length > 200 ? .55 : .8;
   const tooltip = ["task", "predicted", "actual", ...(known(E.covered) ? ["low", "high"] : [])].map((field) =>
@@ -128,7 +129,7 @@ function regressionPictures(model) {
             data: { values: records },
             mark: { type: "point", opacity, size: 22 },
             encoding: {
-              x: quantitative("predicted", `predicted ${target}`, span),
+              x: quantitative("predicted", `predicted ${target}`, across),
               y: quantitative("error", "actual − predicted"),
               tooltip,
             },
@@ -183,7 +184,7 @@ function confusionPicture(E) {
   );
   return picture({
     title: "Confusion",
-    note: `Rows by their class (down) and the predicted one (across); percentages are of each row of the table. ${
+    note: `Test rows by their class (down) and the predicted class (across), with their share of the actual class. ${
       percent(correct(E), 1)
     } are right.`,
     label: `Confusion of ${E.classes.length} classes`,

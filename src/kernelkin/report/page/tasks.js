@@ -35,7 +35,7 @@ function taskColumns(model, records) {
   };
   if (E) {
     add("score", { title: E.score, show: scoreForm(E, records) });
-    const title = E.kind === "regression" ? "mean absolute error" : "probability of other classes";
+    const title = E.kind === "regression" ? "mean absolute error" : "mean probability of wrong classes";
     add("error", { title, show: evenly(records.map((record) => record.error)) });
   }
   add("level", { title: "level", show: evenly(records.map((record) => record.level)) });
@@ -174,7 +174,11 @@ function multiplesPicture(model, shown) {
     label: "Small pictures of the predictions of each group on this page",
     records: () => values().map(({ row, ...record }) => record),
     spec: (width, c) => {
-      const columns = Math.max(1, Math.min(width < 460 ? 2 : Math.floor(width / 215), 6, shown().length)),
+      // As many in a row as leave no gap in the last one.
+      const room = Math.min(width < 460 ? 2 : Math.floor(width / 215), 6, shown().length),
+        columns = shown().length < MULTIPLES
+          ? Math.max(1, room)
+          : range(room).map((k) => room - k).find((k) => MULTIPLES % k === 0),
         each = Math.floor(width / columns) - (columns > 1 ? 38 : 46),
         rows = values(each),
         classes = numeric ? [] : nameAxis(c, E.classes.map(short), 11);

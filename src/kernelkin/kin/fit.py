@@ -180,7 +180,7 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
-        found += [*self.loss.structures, *self._further()]
+        found += self._further()
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:

@@ -20,7 +20,6 @@ from ..estimators import r2_of_targets
 from ..mixed.average import Member, average
 from ..mixed.covariance import Solved
 from ..mixed.likelihoods import Gaussian, Laplace, Likelihood
-from ..mixed.structures import Structure
 from .data import LabelledRows
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ class SquaredLoss:
     is_linear: ClassVar[bool] = True  # whether functions have the scale of the targets, so that these have units
     takes_offset: ClassVar[bool] = False  # whether rows may have a logarithm of exposure
     least: ClassVar[float] = -np.inf  # the least mean of a target
-    structures: ClassVar[tuple[Structure, ...]] = ()  # structures beside the usual ones
     likelihood: ClassVar[type[Likelihood]] = Gaussian
 
     def faults(self, y: np.ndarray) -> np.ndarray:
@@ -176,11 +174,6 @@ class PoissonLoss(SquaredLoss):
     is_linear: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = True
     least: ClassVar[float] = 0.0
-    # Counts contain less information on differences between groups than numbers do, so these structures are tried too.
-    structures: ClassVar[tuple[Structure, ...]] = (
-        Structure("levels", slopes=False),
-        Structure("slopes, loose", rho=0.02),
-    )
     likelihood: ClassVar[type[Likelihood]] = Poisson
 
     def faults(self, y):

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from kernelkin import AverageClassifier, MKMTRLClassifier, gaussian_kernels, view_kernels
-from kernelkin.plots import KernelWeightsDisplay, PredictionSplitDisplay, TaskRelationshipDisplay
+from kernelkin.plots import KernelWeightsDisplay, TaskRelationshipDisplay
 
 pixels, digits = load_digits(return_X_y=True)
 images = pixels.reshape(-1, 8, 8) / 16
@@ -64,7 +64,10 @@ plt.show()
 # %%
 # One answer taken apart: what each kernel says about the first test image being what it is.
 
-image = X_test[:1]
-print("the image shows a", digits_test[0])
-PredictionSplitDisplay.from_estimator(model, image, task=int(digits_test[0]))
+digit = int(digits_test[0])
+split = model.predict(X_test[:1], split=True)
+parts = split.parts[0, digit]
+plt.figure(figsize=(6, 3), layout="constrained")
+plt.barh(["intercept", *split.kernels], [split.intercept[0, digit], *parts])
+plt.xlabel(f"parts of the decision value that the image is a {digit}")
 plt.show()

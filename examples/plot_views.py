@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from kernelkin import AverageRegressor, MKMTRLRegressor, gaussian_kernels, view_kernels
-from kernelkin.plots import KernelWeightsDisplay, PredictionSplitDisplay
+from kernelkin.plots import KernelWeightsDisplay
 
 wine = load_wine(as_frame=True)
 growers = np.array(["grower A", "grower B", "grower C"])[wine.target]
@@ -74,5 +74,8 @@ plt.show()
 # %%
 # One wine's predicted flavanoids as a sum over kernels.
 
-PredictionSplitDisplay.from_estimator(model, X_test, task=test[0])
+split = model.predict(X_test[:1], tasks=test[:1], split=True)
+plt.figure(figsize=(6, 3), layout="constrained")
+plt.barh(["intercept", *split.kernels], [split.intercept[0], *split.parts[0]])
+plt.xlabel(f"parts of the prediction {split.prediction[0]:.2f}")
 plt.show()

@@ -6,7 +6,9 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_poisson_deviance
 
+from kernelkin import KinRegressor
 from kernelkin.relations.baselines import BASELINES, BOOSTING, LINEAR, ONE_FOR_ALL, leave_one_out, make_baselines
 from kernelkin.relations.scores import HeldOutRows, score_rows
 
@@ -36,6 +38,40 @@ def test_every_baseline_predicts_numbers_and_classes_of_known_and_new_groups(nam
         # Trees of scikit-learn, where LightGBM is not installed, hardly learn from 64 rows.
         assert scores["log loss"] < (1.2 if name == BOOSTING else 1.0) * -(share * np.log(share)).sum()
         assert scores["accuracy"] == (model.predict(X[~train], tasks[~train]) == labels[~train]).mean()
+
+
+@pytest.mark.parametrize("lightgbm", [True, False])
+@pytest.mark.parametrize("name", BASELINES)
+def test_counts_are_rates_times_exposures(name, lightgbm, monkeypatch):
+    if not lightgbm:
+        monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
+    rng = np.random.default_rng(0)
+    X, f, tasks = problem(rows=20)
+    offset = np.log(rng.uniform(0.5, 8.0, len(X)))
+    y, train = rng.poisson(np.exp(offset + 0.5 * f)), np.arange(len(X)) % 3 > 0
+    fitted = make_baselines(False, [name], loss="poisson")[name].fit(X[train], y[train], tasks[train], offset[train])
+    rates = fitted.predict(X[~train], tasks[~train])
+    assert_allclose(fitted.predict(X[~train], tasks[~train], offset[~train]), rates * np.exp(offset[~train]))
+    if name in (LINEAR, BOOSTING):
+        assert rates.min() > 0
+        # Totals of counts agree with totals of predictions, which for trees follows from the deviance.
+        assert fitted.predict(X[train], tasks[train], offset[train]).sum() == pytest.approx(y[train].sum(), rel=0.05)
+        wrong = make_baselines(False, [name])[name].fit(np.column_stack([X, offset])[train], y[train], tasks[train])
+        by_squares = wrong.predict(np.column_stack([X, offset])[~train], tasks[~train])
+        found, other = (
+            mean_poisson_deviance(y[~train], np.maximum(values, 0.01))
+            for values in (rates * np.exp(offset[~train]), by_squares)
+        )
+        assert found < other
+
+
+def test_the_linear_mixed_model_of_counts_is_the_structure_of_kin():
+    X, f, tasks = problem(rows=15)
+    y, offset = np.random.default_rng(1).poisson(np.exp(0.5 * f)), np.linspace(-1.0, 1.0, len(X))
+    fitted = make_baselines(False, [LINEAR], loss="poisson")[LINEAR].fit(X, y, tasks, offset)
+    kin = KinRegressor(loss="poisson", random_state=0).fit(X, y, tasks=tasks, offset=offset)
+    (member,) = (m for m in kin.functions_.members if m.structure.name == "slopes")
+    assert_allclose(fitted.fitted_.model.value_, member.model.value_, rtol=1e-4)
 
 
 def test_baselines_take_tables_groups_of_one_row_and_of_one_class():

@@ -173,7 +173,8 @@ def run_compare(arguments: Namespace, terminal: Terminal) -> None:
     with Progress(1) as progress:
         progress.begin(f"{arguments.folds} folds")
         (first, model), *others = ((name, recipe.unfitted()) for name, recipe in recipes.items())
-        baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed)
+        loss = arguments.loss or "squared"
+        baselines = dict(others) | make_baselines(not problem.regression, random_state=arguments.seed, loss=loss)
         found = _sharing(model, baselines, recipes[first], progress, arguments.folds)
     terminal.say(*str(found).split("\n"))
     if not arguments.cv and (untuned := [name for name in recipes if name != SEARCHED]):

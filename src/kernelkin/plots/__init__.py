@@ -1,7 +1,7 @@
 """Plots of fitted models, as scikit-learn displays; matplotlib (extra `plot`) is imported on first use."""
 
 from .effects import ColumnEffectDisplay, TaskEffectsDisplay, VarianceSharesDisplay
-from .fits import ConvergenceDisplay, KernelWeightsDisplay, PredictionSplitDisplay, TaskRelationshipDisplay
+from .fits import ConvergenceDisplay, KernelWeightsDisplay, TaskRelationshipDisplay
 from .scores import CoverageDisplay, IntervalsDisplay, TaskScoresDisplay
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "CoverageDisplay",
     "IntervalsDisplay",
     "KernelWeightsDisplay",
-    "PredictionSplitDisplay",
     "TaskEffectsDisplay",
     "TaskRelationshipDisplay",
     "TaskScoresDisplay",

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from ..data.checks import encode_tasks, order_groupings, read_groupings
 from ..decompositions import eigh
-from ..mixed.likelihoods import Bernoulli, Gaussian, LabelRegression
+from ..kin.losses import LOSSES
+from ..mixed.likelihoods import Bernoulli, LabelRegression
 from ..mixed.structures import FittedStructure, MixedData, Structure
 from ..tables.encoder import TableEncoder
 
@@ -45,17 +46,19 @@ MANY_ROWS = 20_000
 class Baseline(BaseEstimator):
     """A model of rows in groups, for classes or numbers; `random_state` is the seed of landmarks, folds and trees.
 
-    `tasks_` (T,) are the groups of the fit, `classes_` (C,) its classes.
+    `loss` is that of `KinRegressor`. `tasks_` (T,) are the groups of the fit, `classes_` (C,) its classes.
     """
 
-    def __init__(self, classification=False, random_state=0):
+    def __init__(self, classification=False, random_state=0, loss="squared"):
         self.classification = classification
         self.random_state = random_state
+        self.loss = loss
 
-    def fit(self, X: Any, y: Any, tasks: Any) -> Self:
+    def fit(self, X: Any, y: Any, tasks: Any, offset: Any = None) -> Self:
         """Fit to rows (n, d) or a table, targets (n,), and the group of each row, or a table of several groupings.
 
-        Separate models are for groups of the first grouping, and use no others.
+        `offset` (n,) are logarithms of exposures of counts: the rates y / exposure are modelled. Separate models are
+        for groups of the first grouping, and use no others.
         """
         plain = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and bool(np.isfinite(X).all())
         self.encoder_ = None if plain else TableEncoder().fit(X)
@@ -69,17 +72,19 @@ class Baseline(BaseEstimator):
             self.classes_, y = np.unique(y, return_inverse=True)
             if len(self.classes_) == 1:
                 return self
+        exposure = np.ones(len(y)) if offset is None else np.exp(offset)
         # Small problems are faster with one thread.
         with threadpool_limits(1 if len(y) < MANY_ROWS else None), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._fit((columns - self.center_) / self.scale_, self._codes(tasks), y)
+            y = y if offset is None else y / exposure
+            self._fit((columns - self.center_) / self.scale_, self._codes(tasks), y, exposure)
         return self
 
-    def predict(self, X: Any, tasks: Any) -> np.ndarray:
+    def predict(self, X: Any, tasks: Any, offset: Any = None) -> np.ndarray:
         """Return the mean or the most probable class of each row (q,); groups may be new."""
         if self.classification:
             return self.classes_[self.predict_proba(X, tasks).argmax(axis=1)]
-        return self._values(X, tasks)
+        return self._values(X, tasks) * (1.0 if offset is None else np.exp(offset))
 
     def predict_proba(self, X: Any, tasks: Any) -> np.ndarray:
         """Return the probabilities (q, C) of the classes."""
@@ -100,9 +105,14 @@ class Baseline(BaseEstimator):
         pairs = zip(order_groupings(read_groupings(tasks), self.groupings_), self.groupings_.values(), strict=True)
         return [encode_tasks(labels, known, allow_unknown=True) for labels, known in pairs]
 
-    # Fits to standardised columns (n, d), group codes, and targets or class codes; predicts means or probabilities.
-    _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray], None]
+    # Fits to standardised columns (n, d), group codes, targets or class codes, and exposures; predicts means or
+    # probabilities.
+    _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray], None]
     _predict: Callable[[np.ndarray, list[np.ndarray]], np.ndarray]
+
+    @property
+    def _is_of_counts(self) -> bool:
+        return not self.classification and LOSSES[self.loss].takes_offset
 
     def _outputs(self, y: np.ndarray) -> np.ndarray:
         """Return targets (n, 1), or 1 and -1 for classes: one column for two classes, otherwise one per class."""
@@ -115,12 +125,13 @@ class Baseline(BaseEstimator):
 class _KernelRidge(Baseline):
     """Kernel ridge regression on the rows of each group or on all rows, tuned by the leave-one-out error.
 
-    For classification, a logistic regression on the leave-one-out values converts values to probabilities.
+    For classification, a logistic regression on the leave-one-out values converts values to probabilities. Counts are
+    numbers here.
     """
 
     separate: ClassVar[bool]
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray, exposure: np.ndarray) -> None:
         Y, codes, best = self._outputs(y), groups[0], np.inf
         blocks = [np.flatnonzero(codes == t) for t in range(len(self.tasks_))] if self.separate else [np.arange(len(X))]
         widths = (None, *WIDTHS) if X.shape[1] else (None,)
@@ -213,8 +224,8 @@ def leave_one_out(F: np.ndarray, Y: np.ndarray, penalties: np.ndarray) -> np.nda
 class LinearMixedModel(Baseline):
     """A linear mixed model: a level and linear slopes for each group, with variances by maximum evidence.
 
-    Two classes use a logistic likelihood; more classes use regression on class indicators. Further groupings have
-    levels only. A new group uses the coefficients common to all groups.
+    Two classes use a logistic likelihood, counts that of Kin; more classes use regression on class indicators. Further
+    groupings have levels only. A new group uses the coefficients common to all groups.
 
     Examples
     --------
@@ -226,22 +237,30 @@ class LinearMixedModel(Baseline):
     array([5., 6.])
     """
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
-        Y = self._outputs(y)
-        likelihood: Any = Gaussian()
+    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray, exposure: np.ndarray) -> None:
+        Y, offset = self._outputs(y), None
+        likelihood: Any = LOSSES[self.loss].likelihood()
         self.location_, self.spread_ = 0.0, 1.0
-        if not self.classification:
+        if self._is_of_counts:
+            Y = Y * exposure[:, None]
+            self.location_ = float(np.log(Y.sum() / exposure.sum() + 1e-9))
+            offset = np.log(exposure) + self.location_
+        elif not self.classification:
             self.location_, self.spread_ = float(Y.mean()), float(Y.std()) or 1.0
         elif len(self.classes_) == 2:
             Y, likelihood = (Y + 1.0) / 2.0, Bernoulli()
         else:
             likelihood = LabelRegression()
-        z, counts = (Y - self.location_) / self.spread_, tuple(map(len, self.groupings_.values()))
-        data = MixedData(X, tuple(groups), counts, z, np.ones(len(X)), np.arange(X.shape[1]))
+        z = Y if self._is_of_counts else (Y - self.location_) / self.spread_
+        sizes = tuple(map(len, self.groupings_.values()))
+        data = MixedData(X, tuple(groups), sizes, z, np.ones(len(X)), np.arange(X.shape[1]), offset=offset)
         self.fitted_ = FittedStructure(Structure("slopes"), data, likelihood)
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         mean, variance = self.fitted_.predict(X, groups)
+        if self._is_of_counts:
+            found = self.fitted_.likelihood.mean(mean + self.location_, variance + self.fitted_.model.noise_)
+            return found[:, 0]
         if not self.classification:
             return self.location_ + self.spread_ * mean[:, 0]
         p = self.fitted_.likelihood.mean(mean, variance)
@@ -254,10 +273,10 @@ class GradientBoosting(Baseline):
 
     scikit-learn's trees ignore categories with fewer than ten rows, so there the group is replaced by its mean target
     or the frequencies of classes (`TargetEncoder`). The number of trees, their size and (LightGBM) the smoothing of
-    groups are chosen by 4-fold cross-validation, with the squared error or the log loss.
+    groups are chosen by 4-fold cross-validation, with the squared error, the log loss, or the deviance of counts.
     """
 
-    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray) -> None:
+    def _fit(self, X: np.ndarray, groups: list[np.ndarray], y: np.ndarray, exposure: np.ndarray) -> None:
         Z, errors = np.column_stack([*groups, X]), dict[Any, float]()
         # Each fold has targets of all sizes or classes; the only row of a class is never held out.
         folds, order = np.empty(len(y), dtype=np.intp), np.random.RandomState(self.random_state).permutation(len(y))
@@ -267,7 +286,8 @@ class GradientBoosting(Baseline):
         for setting in product(LEAVES, SMOOTHING if find_spec("lightgbm") else SMOOTHING[:1]):
             loss = np.zeros(len(TREES))
             for k in range(FOLDS) if len(y) >= 2 * FOLDS else ():
-                held, model = folds == k, self._trees(Z[folds != k], y[folds != k], *setting, TREES[-1])
+                held, kept = folds == k, folds != k
+                model = self._trees(Z[kept], y[kept], exposure[kept], *setting, TREES[-1])
                 # Predictions with each number of trees.
                 name = "predict_proba" if self.classification else "predict"
                 if hasattr(model, "booster_"):
@@ -279,12 +299,15 @@ class GradientBoosting(Baseline):
                     if self.classification:
                         loss[i] -= np.log(np.maximum(found[np.arange(len(found)), y[held]], 1e-12)).sum()
                     else:
-                        loss[i] += ((found - y[held]) ** 2).sum()
+                        e = exposure[held]
+                        loss[i] += LOSSES[self.loss].likelihood().loss(e * y[held], e * found).sum()
             errors |= {(*setting, count): each for count, each in zip(TREES, loss.tolist(), strict=True)}
-        self.model_ = self._trees(Z, y, *min(errors, key=errors.__getitem__))
+        self.model_ = self._trees(Z, y, exposure, *min(errors, key=errors.__getitem__))
 
-    def _trees(self, Z: np.ndarray, y: np.ndarray, leaves: int, smoothing: float, count: int) -> Any:
-        """Return fitted trees."""
+    def _trees(
+        self, Z: np.ndarray, y: np.ndarray, exposure: np.ndarray, leaves: int, smoothing: float, count: int
+    ) -> Any:
+        """Return fitted trees; rates with their exposures as weights have the deviance of counts."""
         kind, places = "Classifier" if self.classification else "Regressor", list(range(len(self.groupings_)))
         if find_spec("lightgbm") is not None:
             import lightgbm
@@ -292,10 +315,13 @@ class GradientBoosting(Baseline):
             # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
             small = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": smoothing, "verbosity": -1}
             sizes = {"n_estimators": count, "num_leaves": leaves, "random_state": self.random_state, "n_jobs": 1}
-            return getattr(lightgbm, f"LGBM{kind}")(**sizes, **small).fit(Z, y, categorical_feature=places)
+            sizes |= {"objective": "poisson"} if self._is_of_counts else {}
+            trees = getattr(lightgbm, f"LGBM{kind}")(**sizes, **small)
+            return trees.fit(Z, y, sample_weight=exposure, categorical_feature=places)
         from sklearn import compose, ensemble, pipeline, preprocessing
 
         sizes = {"max_iter": count, "max_leaf_nodes": leaves, "random_state": self.random_state}
+        sizes |= {"loss": "poisson"} if self._is_of_counts else {}
         trees = getattr(ensemble, f"HistGradientBoosting{kind}")(min_samples_leaf=5, early_stopping=False, **sizes)
         target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
         # The encoder needs rows of every class in each of its folds.
@@ -304,7 +330,8 @@ class GradientBoosting(Baseline):
             target_type=target, smooth=1.0, cv=cv, shuffle=True, random_state=self.random_state
         )
         first = compose.ColumnTransformer([("means", means, places)], remainder="passthrough")
-        return pipeline.make_pipeline(first if len(y) >= 2 * FOLDS else "passthrough", trees).fit(Z, y)
+        found = pipeline.Pipeline([("encode", first if len(y) >= 2 * FOLDS else "passthrough"), ("trees", trees)])
+        return found.fit(Z, y, trees__sample_weight=exposure)
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         # Both libraries treat the code -1 of a new group as unknown.
@@ -315,10 +342,12 @@ class GradientBoosting(Baseline):
 BASELINES = {SEPARATE: SeparateModels, ONE_FOR_ALL: OneModel, LINEAR: LinearMixedModel, BOOSTING: GradientBoosting}
 
 
-def make_baselines(classification: bool, names: Any = None, random_state: int = 0) -> dict[str, Baseline]:
+def make_baselines(
+    classification: bool, names: Any = None, random_state: int = 0, loss: str = "squared"
+) -> dict[str, Baseline]:
     """Return unfitted baselines by name: all of `BASELINES`, or those in `names`."""
     names = list(BASELINES if names is None else names)
     for name in names:
         if name not in BASELINES:
             raise ValueError(f"no baseline is named {name!r}; there are: {'; '.join(BASELINES)}")
-    return {name: BASELINES[name](classification, random_state) for name in names}
+    return {name: BASELINES[name](classification, random_state, loss) for name in names}

@@ -346,7 +346,9 @@ def _maker(model: Any) -> str:
 
     made_by = type(_inner(model))
     if isinstance(model, Baseline):
-        return f"kernelkin.relations.{made_by.__name__}" + ("(classification=True)" if model.classification else "")
+        options = "(classification=True)" if model.classification else ""
+        options = options or ("" if model.loss == "squared" else f"(loss={model.loss!r})")
+        return f"kernelkin.relations.{made_by.__name__}{options}"
     place = f"kernelkin.{'' if made_by.__name__ in public else 'paper.'}{made_by.__name__}"
     name = next((each.name for each in all_models() if made_by in each.estimators), None)
     if name is None:
@@ -367,7 +369,8 @@ def _models(model: Any, name: str | None, baselines: Any, seed: int) -> tuple[st
     if (baselines is None or KIN in baselines) and not is_kin:
         made[KIN] = (KinClassifier if classification else KinRegressor)(random_state=seed)
     others = None if baselines is None else [each for each in baselines if each != KIN]
-    return name, made | make_baselines(classification, others, seed)
+    loss = plain.loss if isinstance(plain, KinRegressor) else "squared"
+    return name, made | make_baselines(classification, others, seed, loss)
 
 
 class _Rows:
@@ -464,7 +467,7 @@ class _Rows:
         if self.offset is None:
             return {"X": X}
         offset, name = self.offset[rows], "offset of counts"
-        if isinstance(model, KinRegressor) and LOSSES[model.loss].takes_offset:
+        if isinstance(model, Baseline) or (isinstance(model, KinRegressor) and LOSSES[model.loss].takes_offset):
             return {"X": X, "offset": offset}
         if not isinstance(X, Table):
             return {"X": np.column_stack([X, offset])}

@@ -45,8 +45,8 @@ def test_every_baseline_predicts_numbers_and_classes_of_known_and_new_groups(nam
 def test_counts_are_rates_times_exposures(name, lightgbm, monkeypatch):
     if not lightgbm:
         monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
-    rng = np.random.default_rng(0)
-    X, f, tasks = problem(rows=20)
+    rng = np.random.default_rng(2)
+    X, f, tasks = problem(2, rows=20)
     offset = np.log(rng.uniform(0.5, 8.0, len(X)))
     y, train = rng.poisson(np.exp(offset + 0.5 * f)), np.arange(len(X)) % 3 > 0
     fitted = make_baselines(False, [name], loss="poisson")[name].fit(X[train], y[train], tasks[train], offset[train])

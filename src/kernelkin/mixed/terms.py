@@ -81,7 +81,11 @@ class Term:
     of_column: np.ndarray
     grouping: int | None = None  # the grouping whose groups have their own values or functions
     n_groups: int = 0  # the number of groups if they are represented by features
-    is_optional = False  # whether models without it make sense, so that its variances may well be 0
+
+    @property
+    def is_optional(self) -> bool:
+        """Return whether models without it make sense, so that its variances may well be 0."""
+        return True
 
     def is_empty(self, sharing: float) -> bool:
         """Return whether the term is zero within blocks, because features represent it (sharing = 0)."""
@@ -178,6 +182,7 @@ class Level(Term):
     grouping: int = 0
     n_groups: int = 0
     name: str = "level"
+    is_optional = False
 
     def start(self):
         return {"variance": np.array([-1.0])}
@@ -335,7 +340,6 @@ class Smooth(Term):
     own: bool = True
     landmarks: np.ndarray | None = None
     name: str = "smooth"
-    is_optional = True
 
     def start(self):
         found = {"lengths": self.each_family(0.5 * np.log(len(self.of_column)))}
@@ -418,7 +422,6 @@ class Additive(Term):
     landmarks: tuple[np.ndarray, ...] = ()
     grouping: int | None = None
     name: str = "additive"
-    is_optional = True
 
     def start(self):
         scale = 0.3 if self.grouping is None else 0.1

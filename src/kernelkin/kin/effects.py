@@ -296,7 +296,7 @@ def explain(model: Any) -> str:
     best = int(np.nanargmin(table["error"]))
     counted = "1 structure was" if len(table["error"]) == 1 else f"{len(table['error'])} structures were"
     lines.append(
-        f"{counted} compared by the mean loss of held-out rows; the best, {table['structure'][best]!r}, has "
+        f"{counted} compared by the mean loss of held-out rows; the best, '{table['structure'][best]}', has "
         f"{table['error'][best]:.3f} ± {table['standard_error'][best]:.3f}."
     )
     if len(model.members_) > 1:

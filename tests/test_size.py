@@ -12,13 +12,13 @@ from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
     "files": 125,
-    "lines": 25_971,
+    "lines": 25_940,
     "dataclasses": 82,
     "public names": 27,
     "import chain": 18,
     "MK-MTRL, functions": 128,
     "MK-MTRL, files": 25,
-    "Kin, functions": 201,
+    "Kin, functions": 200,
     "Kin, files": 24,
     "kernelkin fit, functions": 483,
     "kernelkin fit, files": 52,

@@ -126,10 +126,6 @@ class SparseRows:
         Z = csr_array((self.value.reshape(-1), self.index.reshape(-1), ends), shape=(len(ends) - 1, self.size))
         return Z, Z.T
 
-    def take(self, blocks: Any) -> SparseRows:
-        """Return some of the blocks."""
-        return SparseRows(self.index[blocks], self.value[blocks], self.size)
-
     def times(self, M: Array) -> Array:
         """Return Z M (b, n, r) for M (s, r)."""
         if isinstance(M, np.ndarray):

@@ -293,7 +293,9 @@ class Batch:
         inverse, Phi = self._factor(call, noise)[0][blocks], self._prior(call)[2]
         C = like(C, inverse)
         own = C @ inverse
-        sparse = None if Phi.sparse is None else Phi.sparse.take(blocks)
+        sparse = Phi.sparse
+        if sparse is not None:
+            sparse = SparseRows(sparse.index[blocks], sparse.value[blocks], sparse.size)
         return Features(Phi.dense[blocks], sparse, []).weighted_sums(own), (own * C).sum(2)
 
 

@@ -18,6 +18,8 @@ from .rows import Pairs, Rows
 from .terms import Term
 
 NOISE = "noise"
+# The first words of the names of terms that every model has; all others are optional.
+ALWAYS = ("level", "linear", NOISE)
 # Maximum distance of log parameters from their start.
 REACH = 8.0
 # A fit ends where no derivative of the objective for a log parameter is larger than this: what could still be gained is
@@ -79,12 +81,11 @@ class MixedModel:
                 part[key] = part[key] + (0.0 if key == "lengths" else self.likelihood.log_scale)
         if self.likelihood.has_noise:
             self.start[NOISE] = {"variance": np.array([-1.0 + self.likelihood.log_scale])}
-        optional = {term.name for term in terms if term.is_optional and self.likelihood.sparsity}
         sparse = {
-            name: {key: np.full(len(v), name in optional and key != "lengths") for key, v in part.items()}
+            name: {k: np.full(len(v), name.split()[0] not in ALWAYS and k != "lengths") for k, v in part.items()}
             for name, part in self.start.items()
         }
-        self._is_sparse = flatten(sparse).astype(bool)
+        self._is_sparse = flatten(sparse).astype(bool) & (self.likelihood.sparsity > 0.0)
 
     def fit(
         self, parts: Sequence[Part], evaluations: int = 50, start: np.ndarray | None = None, deadline: float = np.inf

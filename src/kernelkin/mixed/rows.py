@@ -68,14 +68,9 @@ class Pairs:
             return None
         return to_float((True if A is None else A[:, :, None]) & (True if B is None else B[:, None, :]))
 
-    @property
-    def is_square(self) -> bool:
-        """Return whether A and B are the same rows, so that pairs (i, j) and (j, i) have equal values."""
-        return self.A is self.B
-
     @cached_property
     def all_gaps(self) -> tuple[Array, list[Array]]:
-        """Positions of k pairs of rows in (b, n, m), one of (i, j) and (j, i) and none with i = j if that is square.
+        """Positions of k pairs of rows in (b, n, m); if B is A, one of (i, j) and (j, i), and none with i = j.
 
         And, for each column (k,), sqrt(5) times the distance between both rows, used by Matern kernels.
         """
@@ -87,7 +82,7 @@ class Pairs:
         return self._gaps(self.same[0])
 
     def _gaps(self, used: Array) -> tuple[Array, list[Array]]:
-        used = (library(used).triu(used, 1) if self.is_square else used).reshape(-1).nonzero()
+        used = (library(used).triu(used, 1) if self.A is self.B else used).reshape(-1).nonzero()
         A, B = 5.0**0.5 * self.A.X, 5.0**0.5 * self.B.X
         used = used[0] if isinstance(used, tuple) else used[:, 0]
         gaps = [library(A).abs(A[:, :, j, None] - B[:, None, :, j]).reshape(-1)[used] for j in range(A.shape[2])]

@@ -82,11 +82,6 @@ class Term:
     grouping: int | None = None  # the grouping whose groups have their own values or functions
     n_groups: int = 0  # the number of groups if they are represented by features
 
-    @property
-    def is_optional(self) -> bool:
-        """Return whether models without it make sense, so that its variances may well be 0."""
-        return True
-
     def is_empty(self, sharing: float) -> bool:
         """Return whether the term is zero within blocks, because features represent it (sharing = 0)."""
         own = getattr(self, "own", self.grouping is not None and self.n_groups == 0)
@@ -182,7 +177,6 @@ class Level(Term):
     grouping: int = 0
     n_groups: int = 0
     name: str = "level"
-    is_optional = False
 
     def start(self):
         return {"variance": np.array([-1.0])}
@@ -221,10 +215,6 @@ class Linear(Term):
     grouping: int | None = None
     n_groups: int = 0
     name: str = "linear"
-
-    @property
-    def is_optional(self) -> bool:
-        return self.grouping is not None
 
     def start(self):
         scale = 0.3 if self.grouping is None else 0.1
@@ -444,7 +434,7 @@ class Additive(Term):
             saved.append((kernel, r))
         K = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
         K.reshape(-1)[used] = total
-        if pairs.is_square:
+        if pairs.A is pairs.B:
             K += swap(K)
             diagonals(K)[...] = sum(v[family] for family in self.of_column.tolist())
         return (K * pairs.sharing if self.grouping is None else K), (used, saved)
@@ -452,9 +442,9 @@ class Additive(Term):
     def block_gradient(self, p, pairs, W, saved):
         v, (used, saved) = np.exp(p["variances"])[self.of_column], saved
         W = W * pairs.sharing if self.grouping is None else W
-        here, twice = W.reshape(-1)[used], 1.0 + pairs.is_square
-        found = twice * np.array([(vdot(here, kernel), vdot(here, slope)) for kernel, slope in saved])
-        if pairs.is_square:
+        here, is_square = W.reshape(-1)[used], pairs.A is pairs.B
+        found = (1.0 + is_square) * np.array([(vdot(here, kernel), vdot(here, slope)) for kernel, slope in saved])
+        if is_square:
             # Kernels are 1 on the diagonal.
             found[:, 0] += float(diagonals(W).sum())
         names = ("variances", "lengths")

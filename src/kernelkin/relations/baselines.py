@@ -67,7 +67,7 @@ class Baseline(BaseEstimator):
         self.scale_ = np.where(spread > 1e-12 * np.maximum(np.abs(self.center_), 1e-300), spread, 1.0)
         self.groupings_ = {name: np.unique(labels) for name, labels in read_groupings(tasks).items()}
         self.tasks_ = next(iter(self.groupings_.values()))
-        y = np.asarray(y).ravel()
+        y, self.of_counts_ = np.asarray(y).ravel(), not self.classification and LOSSES[self.loss].takes_offset
         if self.classification:
             self.classes_, y = np.unique(y, return_inverse=True)
             if len(self.classes_) == 1:
@@ -109,10 +109,6 @@ class Baseline(BaseEstimator):
     # probabilities.
     _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray], None]
     _predict: Callable[[np.ndarray, list[np.ndarray]], np.ndarray]
-
-    @property
-    def _is_of_counts(self) -> bool:
-        return not self.classification and LOSSES[self.loss].takes_offset
 
     def _outputs(self, y: np.ndarray) -> np.ndarray:
         """Return targets (n, 1), or 1 and -1 for classes: one column for two classes, otherwise one per class."""
@@ -241,7 +237,7 @@ class LinearMixedModel(Baseline):
         Y, offset = self._outputs(y), None
         likelihood: Any = LOSSES[self.loss].likelihood()
         self.location_, self.spread_ = 0.0, 1.0
-        if self._is_of_counts:
+        if self.of_counts_:
             Y = Y * exposure[:, None]
             self.location_ = float(np.log(Y.sum() / exposure.sum() + 1e-9))
             offset = np.log(exposure) + self.location_
@@ -251,14 +247,14 @@ class LinearMixedModel(Baseline):
             Y, likelihood = (Y + 1.0) / 2.0, Bernoulli()
         else:
             likelihood = LabelRegression()
-        z = Y if self._is_of_counts else (Y - self.location_) / self.spread_
+        z = Y if self.of_counts_ else (Y - self.location_) / self.spread_
         sizes = tuple(map(len, self.groupings_.values()))
         data = MixedData(X, tuple(groups), sizes, z, np.ones(len(X)), np.arange(X.shape[1]), offset=offset)
         self.fitted_ = FittedStructure(Structure("slopes"), data, likelihood)
 
     def _predict(self, X: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         mean, variance = self.fitted_.predict(X, groups)
-        if self._is_of_counts:
+        if self.of_counts_:
             found = self.fitted_.likelihood.mean(mean + self.location_, variance + self.fitted_.model.noise_)
             return found[:, 0]
         if not self.classification:
@@ -315,13 +311,13 @@ class GradientBoosting(Baseline):
             # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
             small = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": smoothing, "verbosity": -1}
             sizes = {"n_estimators": count, "num_leaves": leaves, "random_state": self.random_state, "n_jobs": 1}
-            sizes |= {"objective": "poisson"} if self._is_of_counts else {}
+            sizes |= {"objective": "poisson"} if self.of_counts_ else {}
             trees = getattr(lightgbm, f"LGBM{kind}")(**sizes, **small)
             return trees.fit(Z, y, sample_weight=exposure, categorical_feature=places)
         from sklearn import compose, ensemble, pipeline, preprocessing
 
         sizes = {"max_iter": count, "max_leaf_nodes": leaves, "random_state": self.random_state}
-        sizes |= {"loss": "poisson"} if self._is_of_counts else {}
+        sizes |= {"loss": "poisson"} if self.of_counts_ else {}
         trees = getattr(ensemble, f"HistGradientBoosting{kind}")(min_samples_leaf=5, early_stopping=False, **sizes)
         target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
         # The encoder needs rows of every class in each of its folds.

@@ -435,7 +435,7 @@ class Additive(Term):
         K = zeros((*pairs.A.X.shape[:2], pairs.B.X.shape[1]), pairs.A.X)
         K.reshape(-1)[used] = total
         if pairs.A is pairs.B:
-            K += swap(K)
+            K = K + swap(K)
             diagonals(K)[...] = sum(v[family] for family in self.of_column.tolist())
         return (K * pairs.sharing if self.grouping is None else K), (used, saved)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..data.arrays import listing
 from ..estimators import changed_parameters, relative_gap
 from ..files import check_writable
+from ..kin.losses import LOSSES
 from ..registry import all_models
 from ..relations.scores import COVERAGE, LEAST_ROWS, WITHIN, WITHIN_MEANS, HeldOutRows, as_text
 from ..relations.sharing import NEW_ROWS, SharingReport
@@ -44,7 +45,8 @@ def facts(saved: SavedModel) -> list[tuple[str, str]]:
     model, schema, about = saved.model, saved.schema, saved.about
     found = []
     if schema is not None:
-        found.append(("target", f"{schema.target!r}, {'a number' if schema.regression else 'a class'}"))
+        number = getattr(LOSSES.get(getattr(model, "loss", "")), "target", "number")
+        found.append(("target", f"{schema.target!r}, a {number if schema.regression else 'class'}"))
         groups = f"{len(model.tasks_)} groups: {listing(model.tasks_, 5)}"
         found.append(("task", f"{schema.task!r}, {groups}" if schema.task is not None else f"every target; {groups}"))
         if len(schema.task_names) > 1:

@@ -105,8 +105,7 @@ class Baseline(BaseEstimator):
         pairs = zip(order_groupings(read_groupings(tasks), self.groupings_), self.groupings_.values(), strict=True)
         return [encode_tasks(labels, known, allow_unknown=True) for labels, known in pairs]
 
-    # Fits to standardised columns (n, d), group codes, targets or class codes, and exposures; predicts means or
-    # probabilities.
+    # Fits to standardised columns, group codes, targets or class codes, and exposures; predicts means or probabilities.
     _fit: Callable[[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray], None]
     _predict: Callable[[np.ndarray, list[np.ndarray]], np.ndarray]
 
@@ -121,8 +120,7 @@ class Baseline(BaseEstimator):
 class _KernelRidge(Baseline):
     """Kernel ridge regression on the rows of each group or on all rows, tuned by the leave-one-out error.
 
-    For classification, a logistic regression on the leave-one-out values converts values to probabilities. Counts are
-    numbers here.
+    For classification, a logistic regression on the leave-one-out values converts values to probabilities.
     """
 
     separate: ClassVar[bool]

@@ -346,8 +346,8 @@ def _maker(model: Any) -> str:
 
     made_by = type(_inner(model))
     if isinstance(model, Baseline):
-        options = "(classification=True)" if model.classification else ""
-        options = options or ("" if model.loss == "squared" else f"(loss={model.loss!r})")
+        loss = "" if model.loss == "squared" else f"(loss={model.loss!r})"
+        options = "(classification=True)" if model.classification else loss
         return f"kernelkin.relations.{made_by.__name__}{options}"
     place = f"kernelkin.{'' if made_by.__name__ in public else 'paper.'}{made_by.__name__}"
     name = next((each.name for each in all_models() if made_by in each.estimators), None)

@@ -41,7 +41,7 @@ function membersTable(F) {
     rows: F.members,
     columns: [
       { title: "structure", left: true, value: (r) => r[0] },
-      { title: "error on held-out rows", value: (r) => r[1], show: evenly(F.members.map((r) => r[1])) },
+      { title: "mean loss of held-out rows", value: (r) => r[1], show: evenly(F.members.map((r) => r[1])) },
       { title: "weight", value: (r) => r[2], show: (value) => percent(value) },
     ],
   }).element;

@@ -2,7 +2,7 @@
 const someRows = (model) =>
   `${model.drivers.rows} rows of ${
     model.drivers.rows < model.tasks.length
-      ? `as many of the ${model.tasks.length} groups, drawn at random`
+      ? `${model.drivers.rows} of the ${model.tasks.length} groups, drawn at random`
       : "all groups"
   }`;
 

@@ -65,6 +65,17 @@ def test_counts_are_rates_times_exposures(name, lightgbm, monkeypatch):
         assert found < other
 
 
+@pytest.mark.parametrize("lightgbm", [True, False])
+def test_a_single_count_above_zero_may_be_held_out(lightgbm, monkeypatch):
+    if not lightgbm:
+        monkeypatch.setattr("kernelkin.relations.baselines.find_spec", lambda name: None)
+    X, _, tasks = problem()
+    y = np.zeros(len(X))
+    y[7] = 2.0
+    found = make_baselines(False, [BOOSTING], loss="poisson")[BOOSTING].fit(X, y, tasks).predict(X, tasks)
+    assert np.isfinite(found).all() and found.min() >= 0
+
+
 def test_the_linear_mixed_model_of_counts_is_the_structure_of_kin():
     X, f, tasks = problem(rows=15)
     y, offset = np.random.default_rng(1).poisson(np.exp(0.5 * f)), np.linspace(-1.0, 1.0, len(X))

@@ -84,7 +84,7 @@ class TaskRelations:
         p, T = f"p = {self.p_value:.3g}", len(self.tasks)
         one = "share one function up to an offset"
         if not self.structured:
-            return f"No structure found ({p}): these rows do not show that the {T} groups differ by more than an offset."
+            return f"No structure found ({p}): these rows do not show that {T} groups differ by more than an offset."
         if self.n_groups == 1:
             return f"Structure found ({p}): the groups do not all {one}, but no clusters of them can be told apart."
         if self.n_groups == T:

@@ -309,13 +309,13 @@ class GradientBoosting(Baseline):
             # LightGBM's default for min_data_per_group suits groups with hundreds of rows.
             small = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": smoothing, "verbosity": -1}
             sizes = {"n_estimators": count, "num_leaves": leaves, "random_state": self.random_state, "n_jobs": 1}
-            sizes |= {"objective": "poisson"} if self.of_counts_ else {}
+            sizes |= {"objective": "poisson"} if self.of_counts_ and y.any() else {}
             trees = getattr(lightgbm, f"LGBM{kind}")(**sizes, **small)
             return trees.fit(Z, y, sample_weight=exposure, categorical_feature=places)
         from sklearn import compose, ensemble, pipeline, preprocessing
 
         sizes = {"max_iter": count, "max_leaf_nodes": leaves, "random_state": self.random_state}
-        sizes |= {"loss": "poisson"} if self.of_counts_ else {}
+        sizes |= {"loss": "poisson"} if self.of_counts_ and y.any() else {}
         trees = getattr(ensemble, f"HistGradientBoosting{kind}")(min_samples_leaf=5, early_stopping=False, **sizes)
         target = "multiclass" if self.classification and len(self.classes_) > 2 else "continuous"
         # The encoder needs rows of every class in each of its folds.

@@ -227,12 +227,7 @@ def _quantity(saved: SavedModel, model: Any) -> str:
 
 
 def effects_content(
-    saved: SavedModel,
-    X: np.ndarray,
-    codes: np.ndarray,
-    columns: list[ColumnValues],
-    n_outputs: int,
-    levels: Sequence[float] | None = None,
+    saved: SavedModel, X: np.ndarray, codes: np.ndarray, columns: list[ColumnValues], n_outputs: int, levels: Any
 ) -> list[tuple[ColumnValues, dict[str, Any]]]:
     """Return the columns with the largest effects on predictions for rows X (n, d) of tasks (n,), and these effects."""
     loss = LOSSES.get(getattr(saved.model, "loss", ""))
@@ -259,7 +254,7 @@ def _some_groups(n: int, most: int, levels: Sequence[float] | None = None) -> np
     """Return the positions of all groups or, if there are more than `most`, of some with evenly spread levels."""
     if n <= most:
         return np.arange(n)
-    order = np.random.default_rng(0).permutation(n) if levels is None else np.argsort(levels)
+    order = np.random.default_rng(0).permutation(n) if levels is None else np.argsort(np.array(levels, dtype=float))
     return np.sort(order[np.linspace(0, n - 1, most).round().astype(int)])
 
 
@@ -319,8 +314,12 @@ def grid_content(
         rows[:, one.places] = one.features[at.ravel()]
     means, ends = _predicted(saved, np.tile(rows, (len(codes), 1)), np.repeat(codes, len(rows)), intervals=True)
     near = [np.square(one.features - row[one.places]).sum(axis=1).argmin() for one in others]
+    typical = [[one.column.name, *_described(one, [at])["values"]] for one, at in zip(others, near, strict=True)]
+    for pair, one in zip(typical, others, strict=True):
+        if one.kind == "number":
+            pair[1] = number(row[one.places[0]] * one.column.scale + one.column.mean)
     return {
-        "typical": [[one.column.name, *_described(one, [at])["values"]] for one, at in zip(others, near, strict=True)],
+        "typical": typical,
         "columns": [_described(one, own) for one, own in zip(columns, steps, strict=True)],
         "groups": codes.tolist(),
         "mean": numbers(means.reshape(len(means), len(codes), -1)),

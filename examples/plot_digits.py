@@ -69,5 +69,5 @@ split = model.predict(X_test[:1], split=True)
 parts = split.parts[0, digit]
 plt.figure(figsize=(6, 3), layout="constrained")
 plt.barh(["intercept", *split.kernels], [split.intercept[0, digit], *parts])
-plt.xlabel(f"parts of the decision value that the image is a {digit}")
+plt.xlabel(f"parts of the decision value of digit {digit}")
 plt.show()

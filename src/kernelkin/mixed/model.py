@@ -18,7 +18,7 @@ from .rows import Pairs, Rows
 from .terms import Term
 
 NOISE = "noise"
-# The first words of the names of terms that every model has; all others are optional.
+# The first words of the names of terms that no structure leaves out; all others are optional.
 ALWAYS = ("level", "linear", NOISE)
 # Maximum distance of log parameters from their start.
 REACH = 8.0

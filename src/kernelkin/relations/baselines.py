@@ -1,4 +1,4 @@
-"""Standard models to compare others with, each a class with `fit(X, y, tasks)` and `predict(X, tasks)`.
+"""Standard models to compare others with, each with `fit(X, y, tasks)` and `predict(X, tasks)`; both take `offset`.
 
 They accept arrays and tables, groups with one row or one class, and groups that were not in training. Parameters are
 tuned within the training rows.

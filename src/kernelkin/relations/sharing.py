@@ -221,7 +221,7 @@ def sharing_report(
     time_column : name or position of a column of X, or array of shape (n,), optional
         The time of each row: numbers or dates. The last 30% of the rows of each group are held out once.
     offset : array of shape (n,), optional
-        Logarithm of the exposure of each count, for models that take it; the others have it as a column.
+        Logarithm of the exposure of each count; models that do not take it have it as a column.
     cv : int, default 5
         Number of folds.
     name : str, optional

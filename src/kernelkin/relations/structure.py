@@ -214,7 +214,7 @@ def _group_correlations(data: PooledRows, groups: np.ndarray) -> np.ndarray:
     noise = float(np.square(fit.errors).sum(axis=1).mean() * np.square(gain).sum())
     shared = max(float(np.square(common).sum()) - noise, 0.0)
     cross = np.einsum("tjo,jo->t", deviations, common)
-    # Residuals around the level of a task of n rows are smaller than errors by the factor 1 - 1/n of their variance.
+    # The variance of residuals around the level of a task of n rows is 1 - 1/n times that of errors.
     free = np.maximum(np.minimum.outer(data.sizes, data.sizes) - 1.0, 1.0)
     of_residuals = scores.matrix(fit.residuals) - scores.same_rows(fit.residuals) / free
     products = shared + cross[:, None] + cross + of_residuals / np.outer(root, root)

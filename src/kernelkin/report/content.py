@@ -191,10 +191,7 @@ def _fit(model: Any) -> dict[str, Any] | None:
 
 
 def drivers_content(saved: SavedModel, levels: Sequence[float] | None = None) -> dict[str, Any]:
-    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid.
-
-    Of many groups, some are drawn; with their levels, some from the lowest to the highest.
-    """
+    """Return shares of columns in the explained variance, effects of columns (or a reason), and a prediction grid."""
     model = getattr(saved.model, "best_estimator_", saved.model)
     shares = list((getattr(saved.model, "column_shares_", None) or {}).items())[:20]
     found: dict[str, Any] = {"shares": [[name, number(share)] for name, share in shares], "effects": [], "grid": None}
@@ -204,9 +201,10 @@ def drivers_content(saved: SavedModel, levels: Sequence[float] | None = None) ->
     encoder = saved.schema.encoder if saved.schema is not None else getattr(model, "encoder_", None)
     named = read_columns(model, encoder, X.shape[1]).values()
     columns = [ColumnValues.of(column, places, X, tail=TAILS[0]) for column, places in named]
+    columns = [one for one in columns if len(one.values) > 1]
     quantity = _quantity(saved, model)
     outputs = list(map(str, model.classes_.tolist())) if quantity == EACH_CLASS else [quantity]
-    effects = effects_content(saved, X, codes, [one for one in columns if len(one.values) > 1], len(outputs), levels)
+    effects = effects_content(saved, X, codes, columns, len(outputs), levels)
     if saved.schema is not None and (exposure := saved.schema.exposure or saved.schema.offset):
         typical = _log_exposure(model.functions_)
         value = np.exp(typical) if saved.schema.exposure else typical
@@ -216,6 +214,7 @@ def drivers_content(saved: SavedModel, levels: Sequence[float] | None = None) ->
         first = sorted(enumerate(effects), key=lambda each: each[0] > 1 and each[1][0].kind != "date")[:GRID_COLUMNS]
         others = [one for one, _ in effects if all(one is not own for _, (own, _) in first)]
         found["grid"] = grid_content(saved, X, [one for _, (one, _) in first], len(outputs), others)
+        found["grid"] |= {"n_others": len(columns) - len(first)}
     return {**found, "is_probability": is_classifier(model), "reason": None if effects else "no column varies"}
 
 
@@ -251,7 +250,7 @@ def effects_content(
 
 
 def _some_groups(n: int, most: int, levels: Sequence[float] | None = None) -> np.ndarray:
-    """Return the positions of all groups or, if there are more than `most`, of some with evenly spread levels."""
+    """Return the positions of all groups or, of more than `most`, of a sample: at random, or evenly by their levels."""
     if n <= most:
         return np.arange(n)
     order = np.random.default_rng(0).permutation(n) if levels is None else np.argsort(np.array(levels, dtype=float))
@@ -295,7 +294,8 @@ def grid_content(
 ) -> dict[str, Any]:
     """Return predictions on a grid of values of some columns for each group, with the other columns as in one row.
 
-    The row is the one closest to the mean of all rows. Mixed models also have intervals, and values for a new group.
+    The row is the one closest to the mean of all rows; `typical` are the values of `others` in it. Mixed models also
+    have intervals, and values for a new group.
     """
     model = getattr(saved.model, "best_estimator_", saved.model)
     groups = _some_groups(len(model.tasks_), GRID_GROUPS)

@@ -26,7 +26,8 @@ function verdictOn(C, several) {
   if (others.some((other) => other.sign < 0)) return [`${capital(title)} is better here`, "bad"];
   if (others.every((other) => other.sign > 0)) {
     const where = several ? ` on ${C.question}` : "";
-    return [`Use this model: ahead of all ${others.length} models it was compared with${where}`, "good"];
+    const all = others.length > 1 ? `all ${others.length} models` : "the model";
+    return [`Use this model: ahead of ${all} it was compared with${where}`, "good"];
   }
   return [`Not clearly better than ${title}`, "warn"];
 }

@@ -1,4 +1,4 @@
-/* The rows that effects are averaged over, each in a group of its own turn. */
+/* The rows that effects are averaged over: groups take turns, in random order. */
 const someRows = (model) =>
   `${model.drivers.rows} rows of ${
     model.drivers.rows < model.tasks.length
@@ -352,10 +352,18 @@ function whatIf(model) {
     });
   }
   update();
-  const typical = W.typical.map(([name, value]) => `${name} ${typeof value === "number" ? text(value) : value}`),
-    others = typical.length ? ` The other columns are as in a typical row: ${typical.join(", ")}.` : "",
+  const typical = W.typical.map(([name, value]) =>
+      `${name} ${typeof value === "number" ? text(value, 4).replace(Math.abs(value) < 1e4 ? "," : "", "") : value}`
+    ),
+    others = typical.length
+      ? ` The other columns are as in a typical row${W.n_others > typical.length ? ", among them" : ":"} ${
+        typical.join(", ")
+      }.`
+      : "",
     new_ones = model.further.length
-      ? ` The ${model.further.map(([name]) => name).join(" and the ")} is a new one.`
+      ? ` The ${model.further.map(([name]) => name).join(" and the ")} ${
+        model.further.length > 1 ? "are new ones" : "is a new one"
+      }.`
       : "",
     exposure = model.data?.exposure ? ` The exposure, ${model.data.exposure}, is at its median.` : "",
     groups = W.groups.filter((g) => g >= 0).length,

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 from sklearn import config_context
 from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
@@ -173,14 +174,41 @@ def test_columns_of_counts_have_the_offsets_and_in_scores_the_weights_of_rows():
     assert model.score(X[:30], missing, sample_weight=weight) == pytest.approx(expected)
 
 
-def test_a_score_is_where_the_interval_begins_to_contain_the_count():
-    y, mean, deviation = np.array([0.0, 3.0, 12.0]), np.full(3, 4.0), np.full(3, 3.0)
-    scores, counts = LOSSES["poisson"].sizes(y, mean, deviation), count_distribution(mean, deviation)
-    from scipy.stats import norm
+@pytest.mark.parametrize("level", [0.05, 0.5, 4.0, 400.0])
+def test_scores_of_counts_are_normal_however_many_are_zero(level):
+    mean, deviation = np.full(4000, level), np.full(4000, np.sqrt(level + 0.3 * level**2))
+    y = count_distribution(mean, deviation).rvs(random_state=0).astype(float)
+    scores = LOSSES["poisson"].sizes(y, mean, deviation)
+    assert kstest(scores, "halfnorm").pvalue > 0.001
+    # The last counts that an interval contains have at most its score.
+    low, high = LOSSES["poisson"].ends(mean, deviation, 1.6).T
+    assert ((low <= y) & (y <= high))[scores <= 1.6].all()
 
-    for factor, inside in ((1.001, True), (0.999, False)):
-        low, high = counts.ppf(norm.cdf(-factor * scores)), counts.ppf(norm.cdf(factor * scores))
-        assert (((low <= y) & (y <= high)) == (inside | (scores == 0))).all()
+
+def test_intervals_of_a_group_with_counts_among_zeros_are_not_narrow():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(12), 15)
+    X, counts = rng.normal(size=(180, 1)), np.where(tasks == 3, rng.poisson(4, 180), 0)
+    model = KinRegressor(loss="poisson", random_state=0).fit(X, counts, tasks=tasks)
+    low, high = model.predict_interval(X[:4], tasks=np.full(4, 3)).T
+    new = rng.poisson(4, 4000)
+    assert np.mean((low[0] <= new) & (new <= high[0])) > 0.85
+
+
+def test_slopes_that_the_rows_hardly_show_have_errors():
+    inside = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        tasks, slopes = np.repeat(np.arange(20), 6), 0.4 * rng.normal(size=20)
+        X = rng.normal(size=(120, 2))
+        f = -1.0 + 0.6 * rng.normal(size=20)[tasks] + 0.5 * X[:, 0] + slopes[tasks] * X[:, 1]
+        effects = (
+            KinRegressor(loss="poisson", random_state=0).fit(X, rng.poisson(np.exp(f)), tasks=tasks).task_effects()
+        )
+        error = effects["slope of x1"] - (slopes - slopes.mean())
+        inside.append(np.mean(np.abs(error) <= 2.0 * effects["standard_error of x1"]))
+    # With variances that may vanish it is 0.1.
+    assert np.mean(inside) > 0.75
 
 
 @pytest.mark.parametrize(
@@ -188,7 +216,6 @@ def test_a_score_is_where_the_interval_begins_to_contain_the_count():
     [
         (np.where(np.arange(len(Y)) == 7, -1, Y), "y is negative in 1 rows, such as -1 in row 7"),
         (np.where(np.arange(len(Y)) == 3, 2.5, Y), "y is not a whole number in 1 rows, such as 2.5 in row 3"),
-        (np.zeros(len(Y)), "all of y is zero"),
     ],
 )
 def test_targets_that_are_no_counts_are_named(y, message):

@@ -63,7 +63,9 @@ def task_effects(model: Any, grouping: Any = None, encoder: Any = None) -> Any:
             raw += weight * scale * residual
     # Structures without slopes answer that slopes are nearly equal, whatever the rows say.
     sloping = np.array([any(isinstance(t, Linear) and t.grouping == number for t in m.model.terms) for m in members])
-    of_slopes = next(each for each in (weights * sloping, sloping, weights) if each.any())
+    # Those that may vanish have no errors.
+    honest = sloping * np.array([m.model.sparsity == 0 for m in members])
+    of_slopes = next(each for each in (weights * honest, honest, weights * sloping, sloping, weights) if each.any())
     each = np.column_stack([weights, np.tile(of_slopes[:, None] / of_slopes.sum(), len(columns))])
     means, variances = average(parts, list(each))
     if np.ptp(location):  # own locations are means of rows, with the error of their noise

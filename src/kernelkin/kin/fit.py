@@ -28,6 +28,7 @@ from ..mixed.structures import (
     MANY_ROWS,
     MORE_ROWS,
     MOST_EXACT_ROWS,
+    NOT_SPARSE,
     STRUCTURES,
     MixedData,
     Structure,
@@ -180,7 +181,7 @@ class KinPlan:
             return GIVEN
         d, grouped = self.rows.X.shape[1], self.rows.wide or self.rows.n_groups[0] > 1
         found = list(FEW_STRUCTURES if self.rows.n_rows > MANY_ROWS else STRUCTURES)
-        found += self._further()
+        found += [*self._further(), *([NOT_SPARSE] if self.likelihood.sparsity else [])]
         if d > ADDITIVE_COLUMNS:
             found = [s for s in found if not (s.additive or s.own_additive)]
         if self.rows.n_rows > MORE_ROWS or d * self._entries() > ADDITIVE_ENTRIES:
@@ -251,7 +252,9 @@ class KinPlan:
                 search.weigh_by_groups(row_folds(self.labelled, self.data, "groups", False, self.fit.random_state))
         # Effects of groups need a structure without means of groups, and one with slopes, whatever their weights.
         plain = [member for member in tried if member.fitted.means is None]
-        needed = plain[0], next((member for member in plain if member.structure.slopes), plain[0])
+        sloping = [member for member in plain if member.structure.slopes] or plain
+        # Slopes that may vanish have no errors.
+        needed = plain[0], min(sloping, key=lambda member: member.fitted.model.sparsity)
         members = [m for m in tried if max(m.weight, m.new_weight) >= LEAST_WEIGHT or any(m is each for each in needed)]
         total = sum(member.weight for member in tried if member.weight >= LEAST_WEIGHT)
         for member in tried:

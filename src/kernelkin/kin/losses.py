@@ -195,10 +195,9 @@ class PoissonLoss(SquaredLoss):
             what = "negative" if labelled.y[at] < 0 else "not a whole number"
             where = f"in {wrong.sum()} rows, such as {labelled.y[at]:g} in row {labelled.rows[at]}"
             raise ValueError(f'loss="{self.name}" needs counts, but y is {what} {where}')
-        if not labelled.y.any():
-            raise ValueError(f'loss="{self.name}" needs counts, but all of y is zero')
         offset = np.zeros(len(labelled.rows)) if data.offset is None else data.offset[labelled.rows]
-        center, T = float(np.log(weight @ labelled.y / (weight @ np.exp(offset)))), data.n_tasks
+        # Half a count where all are zero, as may happen in a fold.
+        center, T = float(np.log(max(weight @ labelled.y, 0.5) / (weight @ np.exp(offset)))), data.n_tasks
         return TargetUnits(np.full(T, center), np.ones(T), center, 1.0), labelled.y[:, None], offset + center
 
     def held_out(self, members, weights, labelled, units):
@@ -211,8 +210,12 @@ class PoissonLoss(SquaredLoss):
         return *self.count_moments(f + factor, variance, weights), units
 
     def sizes(self, y, mean, deviation):
-        counts = count_distribution(mean, deviation)
-        return np.maximum(0.0, np.maximum(-norm.ppf(counts.cdf(y)), norm.isf(counts.sf(y - 1.0))))
+        # Rows take even places in the probability of their counts (multiples of the golden ratio). If zeros that all
+        # intervals contain had size 0, many of them would narrow the intervals of groups with larger counts.
+        counts, place = count_distribution(mean, deviation), 0.618034 * np.arange(1, y.size + 1).reshape(y.shape) % 1.0
+        own = counts.pmf(y)
+        tail = np.minimum(counts.cdf(y - 1.0) + place * own, counts.sf(y) + (1.0 - place) * own)
+        return norm.isf(np.maximum(tail, 1e-300))
 
     def moments(self, functions, queries, offset):
         f, variance = functions.latent(queries.X, functions.groups_of(queries))

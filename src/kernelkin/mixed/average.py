@@ -165,6 +165,7 @@ class Search:
             behind, uncertain = self._mean(member.loss - best.loss)
             # Effects of groups need a structure without means of groups.
             needed = sum(not other.structure.means for other in self.members) == 1 and not member.structure.means
+            needed |= not member.structure.sparse
             if np.isfinite(member.loss).sum() > 10 and behind > HOPELESS * uncertain > 0 and not needed:
                 self.members.remove(member)
                 self.jobs.total -= self.n_folds - 1
@@ -255,7 +256,9 @@ class Search:
 
     def _soft_weights(self, found: Sequence[tuple[float, float]]) -> np.ndarray:
         """Return weights (M,) from errors and their standard errors."""
+        # A structure that is not sparse is for effects of groups alone.
         errors, uncertain = np.array(found).T
+        errors = np.where([member.structure.sparse for member in self.members], errors, np.inf)
         scale = self.likelihood.weight_scale * max(uncertain[errors.argmin()], 1e-12)
         weights = np.exp((errors.min() - errors) / scale)
         return weights / weights.sum()

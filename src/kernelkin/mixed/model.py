@@ -17,7 +17,9 @@ from .likelihoods import Gaussian, Likelihood
 from .rows import Pairs, Rows
 from .terms import Term
 
-NOISE = "noise"
+NOISE, SLOPES = "noise", "slopes"
+# Added to the initial log variances of slopes that may not vanish: too small ones have too small errors.
+WIDE = 2.5
 # The first words of the names of terms that no structure leaves out; all others are optional.
 ALWAYS = ("level", "linear", NOISE)
 # Maximum distance of log parameters from their start.
@@ -59,9 +61,9 @@ class MixedModel:
     """Terms with a likelihood; `fit` learns their parameters.
 
     The objective is the negative log evidence of all parts, plus `rho` times the squared distances of each log
-    parameter from its initial value and from the mean of its family. If the likelihood has a `sparsity`, log variances
-    of optional terms have another prior: `sparsity` times the log, and `rho` times the square of its excess over the
-    initial value.
+    parameter from its initial value and from the mean of its family. If the likelihood has a `sparsity`, and with
+    `sparse`, log variances of optional terms have another prior: `sparsity` times the log, and `rho` times the square
+    of its excess over the initial value.
 
     Names of terms are distinct.
 
@@ -72,20 +74,25 @@ class MixedModel:
     value_ : the objective at the optimum.
     """
 
-    def __init__(self, terms: Sequence[Term], rho: float = 0.2, likelihood: Likelihood | None = None):
+    def __init__(
+        self, terms: Sequence[Term], rho: float = 0.2, likelihood: Likelihood | None = None, sparse: bool = True
+    ):
         self.terms, self.rho = tuple(terms), rho
         self.likelihood = Gaussian() if likelihood is None else likelihood
+        self.sparsity = self.likelihood.sparsity if sparse else 0.0
         self.start = {term.name: term.start() for term in self.terms}
         for part in self.start.values():
             for key in part:
                 part[key] = part[key] + (0.0 if key == "lengths" else self.likelihood.log_scale)
+        if not sparse and SLOPES in self.start:
+            self.start[SLOPES]["variances"] += WIDE
         if self.likelihood.has_noise:
             self.start[NOISE] = {"variance": np.array([-1.0 + self.likelihood.log_scale])}
-        sparse = {
+        is_optional = {
             name: {k: np.full(len(v), name.split()[0] not in ALWAYS and k != "lengths") for k, v in part.items()}
             for name, part in self.start.items()
         }
-        self._is_sparse = flatten(sparse).astype(bool) & (self.likelihood.sparsity > 0.0)
+        self._is_sparse = flatten(is_optional).astype(bool) & (self.sparsity > 0.0)
 
     def fit(
         self, parts: Sequence[Part], evaluations: int = 50, start: np.ndarray | None = None, deadline: float = np.inf
@@ -152,8 +159,8 @@ class MixedModel:
         far, sparse = x - flatten(self.start), self._is_sparse
         spread = flatten({name: {k: v - v.mean() for k, v in part.items()} for name, part in p.items()})
         spread, near = np.where(sparse, 0.0, spread), np.where(sparse & (far < 0.0), 0.0, far)
-        value += self.rho * (near @ near + spread @ spread) + self.likelihood.sparsity * far[sparse].sum()
-        return value, slope + 2.0 * self.rho * (near + spread) + self.likelihood.sparsity * sparse
+        value += self.rho * (near @ near + spread @ spread) + self.sparsity * far[sparse].sum()
+        return value, slope + 2.0 * self.rho * (near + spread) + self.sparsity * sparse
 
     @property
     def solved(self) -> list[Solved]:

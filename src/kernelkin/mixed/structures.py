@@ -44,6 +44,7 @@ class Structure:
     means: bool = False  # common functions also depend on the means of columns in the group; needs `two_lengths`
     rho: float = 0.2  # strength of the prior on the parameters
     clip: bool = True  # whether columns with outliers are clipped
+    sparse: bool = True  # whether variances may vanish, if the likelihood has a `sparsity`
 
 
 STRUCTURES = (
@@ -61,6 +62,8 @@ FURTHER_STRUCTURES = (
 )
 # Another one, for the groupings with enough rows for each group.
 FURTHER_CURVES = Structure("slopes and curves of all groupings", own=True, additive=True, further=True)
+# Another one, for effects of groups and likelihoods with a `sparsity`: slopes that vanish have no errors.
+NOT_SPARSE = Structure("slopes, not sparse", sparse=False)
 # Structures for more than `MANY_ROWS` rows.
 _LOOSE = replace(STRUCTURES[4], name="slopes, common and own smooth, loose", slopes=True, two_lengths=True)
 _MEANS = replace(_LOOSE, name="slopes, common and own smooth, means of groups, loose", means=True)
@@ -154,7 +157,7 @@ class FittedStructure:
         value = np.nan
         for count, most in steps:
             terms = self._terms(X, of, of_common, data, exact, count)
-            self.model = MixedModel(terms, structure.rho, self.likelihood)
+            self.model = MixedModel(terms, structure.rho, self.likelihood, structure.sparse)
             start = self.model.fit(self._parts(layout, data), most, start, deadline).x_
             # The evidence is that of the fit that learned the parameters.
             value = self.model.value_ = self.model.value_ if most else value

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.arrays import listing
+from ..kin.losses import LOSSES
 from .pooled import PooledRows
 from .structure import choose_null, evidence_tree, group_likeness, structure_p_values, tested_groups
 
@@ -167,6 +168,8 @@ def task_relations(
         raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
     if n_permutations < 39:
         raise ValueError(f"n_permutations must be 39 or more, got {n_permutations!r}")
+    if not LOSSES.get(getattr(model, "loss", "squared"), LOSSES["squared"]).is_linear:
+        raise ValueError(f"task_relations compares numbers and classes, and not targets of loss={model.loss!r}")
     encoder = getattr(model, "encoder_", None)
     data = clone(model).training_data(X, y, tasks, encode=None if encoder is None else encoder.encode)
     if data.labels.tolist() != model.tasks_.tolist():

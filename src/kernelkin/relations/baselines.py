@@ -72,7 +72,7 @@ class Baseline(BaseEstimator):
             self.classes_, y = np.unique(y, return_inverse=True)
             if len(self.classes_) == 1:
                 return self
-        exposure = np.ones(len(y)) if offset is None else np.exp(offset)
+        exposure = np.ones(len(y)) if offset is None else np.exp(np.asarray(offset, dtype=np.float64))
         # Small problems are faster with one thread.
         with threadpool_limits(1 if len(y) < MANY_ROWS else None), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -84,7 +84,8 @@ class Baseline(BaseEstimator):
         """Return the mean or the most probable class of each row (q,); groups may be new."""
         if self.classification:
             return self.classes_[self.predict_proba(X, tasks).argmax(axis=1)]
-        return self._values(X, tasks) * (1.0 if offset is None else np.exp(offset))
+        found = self._values(X, tasks) * (1.0 if offset is None else np.exp(np.asarray(offset, dtype=np.float64)))
+        return np.maximum(found, 0.0) if self.of_counts_ else found
 
     def predict_proba(self, X: Any, tasks: Any) -> np.ndarray:
         """Return the probabilities (q, C) of the classes."""
@@ -237,7 +238,7 @@ class LinearMixedModel(Baseline):
         self.location_, self.spread_ = 0.0, 1.0
         if self.of_counts_:
             Y = Y * exposure[:, None]
-            self.location_ = float(np.log(Y.sum() / exposure.sum() + 1e-9))
+            self.location_ = float(np.log(max(Y.sum(), 0.5) / exposure.sum()))
             offset = np.log(exposure) + self.location_
         elif not self.classification:
             self.location_, self.spread_ = float(Y.mean()), float(Y.std()) or 1.0

@@ -146,7 +146,8 @@ class SharingReport:
     def _answer(self, found: Comparison) -> str:
         """Return a sentence on the best model and its closest competitor."""
         if not max(map(found.goodness, found.scores)) > found.constant:
-            return f"{'the mean' if self._is_regression else 'the shares of the classes'}; no model predicts better"
+            simple = "the mean (of counts: the mean rate)" if found.constant else "the mean"
+            return f"{simple if self._is_regression else 'the shares of the classes'}; no model predicts better"
         if not found.gains:
             return f"{self.name} ({self.makers[self.name]}), which was compared with nothing"
         better = [name for name, gain in found.gains.items() if gain.sign < 0]
@@ -467,7 +468,7 @@ class _Rows:
         if self.offset is None:
             return {"X": X}
         offset, name = self.offset[rows], "offset of counts"
-        if isinstance(model, Baseline) or (isinstance(model, KinRegressor) and LOSSES[model.loss].takes_offset):
+        if isinstance(model, Baseline | KinRegressor) and LOSSES[model.loss].takes_offset:
             return {"X": X, "offset": offset}
         if not isinstance(X, Table):
             return {"X": np.column_stack([X, offset])}
@@ -497,4 +498,8 @@ class _Rows:
             y, predicted = y * unit, predicted * unit
         rows = HeldOutRows(self.labels, codes, y, predicted, how, ends, self.classes, self.wide)
         constant = 0.0 if self.classes is None else -float(entropy(np.unique(y, return_counts=True)[1]))
+        if self.offset is not None:
+            # The mean rate, times the exposure of each row.
+            y, exposure = self.y[tested], np.exp(self.offset[self.rows[tested]])
+            constant = 1.0 - float(((y - exposure * y.sum() / exposure.sum()) ** 2).mean()) / variance
         return Comparison(how, np.bincount(codes, minlength=self.n_groups), scores, gains, rows.covered, rows, constant)

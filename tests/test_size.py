@@ -12,7 +12,7 @@ from docs.call_path import ROOT, counts, imports, module_name
 
 CEILINGS = {
     "files": 125,
-    "lines": 25_969,
+    "lines": 25_970,
     "dataclasses": 82,
     "public names": 27,
     "import chain": 18,

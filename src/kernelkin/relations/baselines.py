@@ -130,8 +130,9 @@ class _KernelRidge(Baseline):
         Y, codes, best = self._outputs(y), groups[0], np.inf
         blocks = [np.flatnonzero(codes == t) for t in range(len(self.tasks_))] if self.separate else [np.arange(len(X))]
         widths = (None, *WIDTHS) if X.shape[1] else (None,)
+        of_widths = {width: [self._landmarks(X[rows], width) for rows in blocks] for width in widths}
         for setting in product(widths, (0.0,) if self.separate else GROUP_WEIGHTS):
-            maps = [self._landmarks(X[rows], setting[0]) for rows in blocks]
+            maps = of_widths[setting[0]]
             found = np.full((len(PENALTIES), *Y.shape), np.nan)
             for rows, landmarks in zip(blocks, maps, strict=True):
                 if len(rows) > 1:
